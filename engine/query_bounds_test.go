@@ -88,10 +88,8 @@ func TestOrderOfUnlikeSizes(t *testing.T) {
 func TestAnswersOverEveryBound(t *testing.T) {
 	seed := newSeed(t)
 	runs, queries := amount(8, 4, 2), amount(100, 30, 6)
-	oldOrder, oldGroups, oldStep := exec.Limits.OrderMemory, exec.Limits.GroupMemory, exec.Limits.FirstStep
-	t.Cleanup(func() {
-		exec.Limits.OrderMemory, exec.Limits.GroupMemory, exec.Limits.FirstStep = oldOrder, oldGroups, oldStep
-	})
+	old := exec.Limits
+	t.Cleanup(func() { exec.Limits = old })
 	for i := range runs {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			d := reference.Draw{Rand: rand.New(rand.NewPCG(seed, uint64(i))), T: t, Edges: true}
@@ -101,6 +99,7 @@ func TestAnswersOverEveryBound(t *testing.T) {
 				exec.Limits.OrderMemory = 1 << (8 + d.IntN(12))
 				exec.Limits.GroupMemory = 1 << (12 + d.IntN(12))
 				exec.Limits.FirstStep = 1 << d.IntN(8)
+				exec.Limits.Wide, exec.Limits.TermsPerDocument = 1<<d.IntN(8), 1<<d.IntN(8)
 				db.env.MemIndexes.Beyond = []int64{-db.env.Pool.Limit(), 0}[d.IntN(2)]
 				boundsQuery(t, d, c, docs)
 			}

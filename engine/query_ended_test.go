@@ -32,7 +32,7 @@ func TestQueriesEnd(t *testing.T) {
 	}
 	for _, text := range []string{
 		`SELECT c.u, COUNT(1) FROM c GROUP BY c.u`,
-		`SELECT MAX(c.u) FROM c`,
+		`SELECT SUM(c.u) FROM c`,
 		`SELECT COUNT(1) FROM c WHERE c.u IN (` + strings.Join(list, ",") + `) OR c.u = 'x'`,
 		`SELECT TOP 1500 c.u FROM c ORDER BY c.u`,
 	} {

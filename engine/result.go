@@ -36,6 +36,7 @@ type QueryStats struct {
 	Documents  int64         `json:"documents"`  // documents read to test the filter, or for their values
 	Bytes      int64         `json:"bytes"`      // of those documents
 	Candidates int64         `json:"candidates"` // documents that indexes named, as far as the query went
+	Terms      int64         `json:"terms"`      // terms of indexes that were looked at
 	Matched    int64         `json:"matched"`    // documents for which the filter is true, as far as the query went
 	Results    int64         `json:"results"`    // results given to the loop
 	Passes     int           `json:"passes"`     // over the scope: more than one if an order does not fit into memory
@@ -107,10 +108,8 @@ func (r *QueryResult) Continue() string {
 // Stats returns the statistics of the last loop.
 func (r *QueryResult) Stats() QueryStats {
 	s := &r.progress.Stats
-	return QueryStats{
-		Partitions: s.Partitions, Documents: s.Documents, Bytes: s.Bytes, Candidates: s.Candidates,
-		Matched: s.Matched, Results: s.Results, Passes: s.Passes, Charge: s.Charge, Elapsed: r.elapsed,
-	}
+	return QueryStats{Partitions: s.Partitions, Documents: s.Documents, Bytes: s.Bytes, Candidates: s.Candidates, Terms: s.Terms,
+		Matched: s.Matched, Results: s.Results, Passes: s.Passes, Charge: s.Charge, Elapsed: r.elapsed}
 }
 
 // hash tells the query and its scope apart from others.

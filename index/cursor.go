@@ -251,7 +251,34 @@ func (r *Reader) each(ctx context.Context, s Span, visit func(*Posting) error) e
 // Union adds to set the ordinals of all terms of a span that lie in its range. It ends
 // with ctx, as do Count and CountIn: a span may have all terms of the index.
 func (r *Reader) Union(ctx context.Context, s Span, set *Set) error {
-	return r.each(ctx, s, func(p *Posting) error { return p.AddTo(set) })
+	_, err := r.UnionCount(ctx, s, set)
+	return err
+}
+
+// UnionCount is Union; it returns how many terms the span has.
+func (r *Reader) UnionCount(ctx context.Context, s Span, set *Set) (terms int64, err error) {
+	err = r.each(ctx, s, func(p *Posting) error {
+		terms++
+		return p.AddTo(set)
+	})
+	return terms, err
+}
+
+// Estimate returns about how many terms a span has, without looking at them: what the
+// blocks hold that it lies in.
+func (r *Reader) Estimate(s Span) (terms int64, err error) {
+	if s.Empty() || r.info.Blocks == 0 {
+		return 0, nil
+	}
+	from, err := r.find(s.From)
+	if err != nil {
+		return 0, err
+	}
+	to, err := r.find(s.To)
+	if err != nil {
+		return 0, err
+	}
+	return int64(to-from+1) * (r.info.Terms / int64(r.info.Blocks)), nil
 }
 
 // Count returns how many terms a span has, and how many ordinals they have

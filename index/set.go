@@ -171,6 +171,14 @@ func (s *Set) AndNot(t *Set) {
 	}
 }
 
+// Take makes s hold what t, whose range includes that of s, has in the range of s.
+func (s *Set) Take(t *Set) {
+	if len(s.words) > 0 {
+		copy(s.words, t.words[(s.base-t.base)/64:])
+		s.trim()
+	}
+}
+
 // CountAnd returns how many ordinals are in t too, a set of the same range.
 func (s *Set) CountAnd(t *Set) int {
 	n := 0

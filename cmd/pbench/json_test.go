@@ -19,6 +19,7 @@ func TestJSONFields(t *testing.T) {
 		{Name: "reopen", Value: reopenReport{}},
 		{Name: "sweep", Value: sweepReport{}},
 		{Name: "compare", Value: comparison{}},
+		{Name: "run --workload query-cliffs", Value: cliffReport{}},
 		{Name: "list", Value: listReport{}},
 	})
 	if err := jsonfields.Compare("../../docs/json.md", "pbench", text, *rewrite); err != nil {

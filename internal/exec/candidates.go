@@ -20,6 +20,9 @@ type candidates struct {
 	order *indexOrder
 	// leftOut says that candidates that come later in the order were left out.
 	leftOut bool
+	// unsure says that candidates were taken that may not match, so that fewer may match
+	// than are wanted.
+	unsure bool
 
 	ctx     context.Context // nil: never cancelled
 	sets    planSets
@@ -41,6 +44,12 @@ type candidates struct {
 	// stepwise says that the caller may stop after a few candidates: the plan is
 	// evaluated for further ordinals only as next needs them.
 	stepwise bool
+	paged    bool        // other queries are likely to ask for more of the same
+	sure     bool        // only what the plan gives may be candidates: nothing is guessed
+	kept     *index.Kept // of the store
+	tests    *tester     // of the candidates; nil: it is not known which match
+	missed   int64       // tests.missed at the last call of tested
+	worth    int64       // of all sources
 }
 
 // Each step of ordinals that are evaluated is stepGrowth times as long as the one before.
@@ -60,6 +69,7 @@ var candidatesPool = sync.Pool{New: func() any { return new(candidates) }}
 func (c *candidates) release() {
 	c.close()
 	c.sets.ctx = nil
+	c.sets.terms = 0
 	*c = candidates{sets: c.sets, set: c.set, limits: c.limits, sources: c.sources, free: c.free, keys: c.keys[:0]}
 	candidatesPool.Put(c)
 }
@@ -74,21 +84,30 @@ type lookup struct {
 // candidateSource is a source with the candidates that the plan names in it.
 type candidateSource struct {
 	*lsm.Source
-	lo, hi uint32     // the ordinals in scope
-	to     uint32     // the plan was evaluated for the ordinals before it
-	step   uint32     // number of ordinals to evaluate next
-	set    *index.Set // ordinals of the candidates; nil: a memtable without an index
-	hits   []orderHit // candidates in set whose order key is known from a term, by ordinal
-	tied   []uint32   // candidates in set with the last term that was taken: see ties
-	count  int64      // number of candidates in set
-	full   bool       // set has all ordinals from lo to hi
-	loose  bool       // set is of indexOrder.rest: the order selects those with a term of its span
-	ok     bool
-	at     uint32
-	mem    memtable.Cursor // over a memtable without an index
-	end    *item.Key       // of mem; nil: none
-	key    item.Key
-	ver    item.Version
+	lo, hi uint32           // the ordinals in scope
+	lazy   bool             // the plan is evaluated step by step
+	next   *candidateSource // lazy: whose keys come after all of this one's; it waits until this one is at its end
+	to     uint32           // the plan was evaluated for the ordinals before it
+	step   uint32           // number of ordinals to evaluate next
+	set    *index.Set       // ordinals of the candidates; nil: a memtable without an index
+	hits   []orderHit       // candidates in set whose order key is known from a term, by ordinal
+	tied   []uint32         // candidates in set with the last term that was taken: see ties
+	count  int64            // number of candidates in set
+	full   bool             // set has all ordinals from lo to hi
+	loose  bool             // set is of indexOrder.rest: the order selects those with a term of its span
+
+	plan    *planNode // that gives set
+	worth   int64     // see planNode.worth
+	guessed bool      // candidates may not match even if the plan is exact
+	missed  int64     // documents that have not matched, while guessed
+	guesses uint32    // number of ordinals to guess next; 0: firstGuess
+
+	ok  bool
+	at  uint32
+	mem memtable.Cursor // over a memtable without an index
+	end *item.Key       // of mem; nil: none
+	key item.Key
+	ver item.Version
 }
 
 // open evaluates the plan for the keys from lo, inclusive, to hi, exclusive, which all
@@ -98,7 +117,7 @@ type candidateSource struct {
 func (c *candidates) open(p Part, v *lsm.Version, at uint64, now int64, lo, hi *item.Key, whole bool) (bool, error) {
 	c.close()
 	c.version, c.sets.ctx = v, c.ctx
-	c.lo, c.hi = lo, hi
+	c.lo, c.hi, c.kept = lo, hi, &p.Data().Env.Kept
 	if err := c.set.Open(p.Data(), v, at, now, c.policy, !c.few, lo, hi); err != nil {
 		return false, err
 	}
@@ -109,79 +128,108 @@ func (c *candidates) open(p Part, v *lsm.Version, at uint64, now int64, lo, hi *
 		}
 	}
 	for _, s := range c.set.List {
-		cs := c.source(s)
-		if s.Table == nil {
-			var err error
-			if cs.lo, cs.hi = s.Lo, s.Hi; !whole {
-				cut := s.Cut
-				if c.few {
-					cut = s.CutPartition
-				}
-				if cs.lo, cs.hi, err = cut(lo, hi); err != nil {
-					return false, err
-				}
+		if err := c.add(s, at, whole); err != nil {
+			return false, err
+		}
+	}
+	for i, cs := range c.sources {
+		if cs.set == nil {
+			continue // a memtable without an index
+		}
+		if c.onlyCount && c.few && (!cs.VectorsKnown() || cs.worth > int64(cs.hi-cs.lo)) {
+			return false, nil
+		}
+		if c.stepwise && c.order == nil && !c.sure {
+			cs.lazy, cs.to, cs.step = true, cs.lo, Limits.FirstStep
+			if i > 0 && cs.Follows(c.sources[i-1].Source) {
+				c.sources[i-1].next = cs
 			}
-			if cs.lo >= cs.hi {
-				c.spare(cs)
-				continue
-			}
-			if c.stepwise && c.order == nil && cs.hi-cs.lo > Limits.FirstStep {
-				cs.set = c.sets.get(cs.lo, cs.lo)
-				cs.to, cs.step = cs.lo, Limits.FirstStep
-				c.sources = append(c.sources, cs)
-				continue
-			}
-			if cs.to = cs.hi; c.onlyCount && !c.few {
-				known, err := c.countTerms(cs)
-				if err != nil {
-					return false, err
-				}
-				if known {
-					c.counted += cs.count
-					c.spare(cs)
-					continue
-				}
-			}
-			if c.onlyCount && c.few && !s.VectorsKnown() {
-				return false, nil
-			}
-			if err := c.evaluate(cs, cs.lo, cs.hi); err != nil {
+			continue
+		}
+		c.sets.put(cs.set)
+		if err := c.evaluate(cs, cs.lo, cs.hi); err != nil {
+			return false, err
+		}
+		if cs.full {
+			cs.count = int64(cs.hi - cs.lo)
+		} else {
+			cs.count = int64(cs.set.Count())
+		}
+		if cs.count > 0 && c.onlyCount && c.few {
+			if err := c.checkPartition(cs); err != nil {
 				return false, err
 			}
-			if cs.full {
-				cs.count = int64(cs.hi - cs.lo)
-			} else {
-				cs.count = int64(cs.set.Count())
-			}
-			if cs.count > 0 && c.onlyCount && c.few {
-				if err := c.checkPartition(cs); err != nil {
-					return false, err
-				}
-			}
-			if cs.count == 0 {
-				c.spare(cs)
-				continue
-			}
-		} else {
-			cs.mem.Reset(s.Table, at)
-			if s.Clip != nil && item.Compare(&s.Clip.Hi, hi) < 0 {
-				cs.end = &s.Clip.Hi
-			}
 		}
-		c.sources = append(c.sources, cs)
 	}
-	if c.order != nil && !c.few {
+	c.dropEmpty()
+	if c.order != nil {
 		if err := c.order.restrict(c); err != nil {
 			return false, err
 		}
 	}
 	for _, s := range c.sources {
-		if s.set != nil {
+		if s.set != nil && !s.guessed {
 			c.found += s.count
 		}
 	}
 	c.fits = true
 	return true, nil
+}
+
+// add adds a source, unless it has no ordinals in scope, or its candidates were only to be
+// counted, and are.
+func (c *candidates) add(s *lsm.Source, at uint64, whole bool) (err error) {
+	cs := c.source(s)
+	if s.Table != nil {
+		cs.mem.Reset(s.Table, at)
+		if s.Clip != nil && item.Compare(&s.Clip.Hi, c.hi) < 0 {
+			cs.end = &s.Clip.Hi
+		}
+		c.sources = append(c.sources, cs)
+		return nil
+	}
+	if cs.lo, cs.hi = s.Lo, s.Hi; !whole {
+		cut := s.Cut
+		if c.few {
+			cut = s.CutPartition
+		}
+		if cs.lo, cs.hi, err = cut(c.lo, c.hi); err != nil {
+			return err
+		}
+	}
+	if cs.lo >= cs.hi {
+		c.spare(cs)
+		return nil
+	}
+	cs.to = cs.hi
+	if c.onlyCount && !c.few {
+		known, err := c.countTerms(cs)
+		if err != nil {
+			return err
+		}
+		if known {
+			c.counted += cs.count
+			c.spare(cs)
+			return nil
+		}
+	}
+	cs.set = c.sets.get(cs.lo, cs.lo)
+	c.sources = append(c.sources, cs)
+	return c.weigh(cs, c.planOf(cs))
+}
+
+// dropEmpty drops the sources without candidates.
+func (c *candidates) dropEmpty() {
+	kept := c.sources[:0]
+	for _, cs := range c.sources {
+		if cs.set != nil && !cs.lazy && cs.count == 0 {
+			c.spare(cs)
+			continue
+		}
+		kept = append(kept, cs)
+	}
+	clear(c.sources[len(kept):])
+	c.sources = kept
 }
 
 // source returns an empty candidateSource for a source.
@@ -209,7 +257,7 @@ func (c *candidates) spare(s *candidateSource) {
 func (c *candidates) extend(s *candidateSource) error {
 	lo := max(s.at, s.to)
 	s.to = s.hi
-	if s.hi-lo > s.step {
+	if !c.isWide(s) && s.hi-lo > s.step {
 		s.to = lo + s.step
 		if s.to > Limits.FirstStep {
 			s.to &^= Limits.FirstStep - 1 // end at a container of the bitmap
@@ -217,14 +265,25 @@ func (c *candidates) extend(s *candidateSource) error {
 		s.step = stepAfter(s.step, s.hi)
 	}
 	c.sets.put(s.set)
+	s.set = nil
 	err := c.evaluate(s, lo, s.to)
 	if s.set == nil {
 		s.set = c.sets.get(lo, lo)
 	}
 	n := int64(s.set.Count())
-	s.count += n
-	c.found += n
+	if s.count += n; !s.guessed {
+		c.found += n
+	}
 	return err
+}
+
+// planOf returns the plan that a source evaluates.
+func (c *candidates) planOf(s *candidateSource) *planNode {
+	if o := c.order; o != nil && o.rest != nil && !c.few && int64(s.hi-s.lo) > int64(o.most) {
+		s.loose = true
+		return o.rest
+	}
+	return c.plan
 }
 
 // evaluate sets s.set to the candidates among the ordinals of a source from lo,
@@ -232,12 +291,17 @@ func (c *candidates) extend(s *candidateSource) error {
 // (few) it keeps versions that other sources overwrite, unless the candidates are only
 // counted: move checks each of them.
 func (c *candidates) evaluate(s *candidateSource, lo, hi uint32) error {
-	plan := c.plan
-	if o := c.order; o != nil && o.rest != nil && !c.few && int64(s.hi-s.lo) > int64(o.most) {
-		plan, s.loose = o.rest, true
-	}
+	plan := s.plan
 	err := s.Use(func(r *index.Reader) (err error) {
-		s.set, err = c.sets.eval(plan, r, lo, hi)
+		switch {
+		case !c.isWide(s):
+			s.set, err = c.sets.eval(plan, r, lo, hi)
+		case c.sure:
+			s.set, err = c.answer(plan, r, lo, hi)
+		default:
+			s.set, hi, err = c.guess(s, r, lo, hi)
+			s.to = hi
+		}
 		return err
 	})
 	if err != nil || plan.op != planAll && s.set.Empty() {
@@ -292,7 +356,7 @@ func (c *candidates) countTerms(s *candidateSource) (known bool, err error) {
 		}
 	}
 	err = s.Use(func(r *index.Reader) (err error) {
-		s.count, known, err = c.plan.countTerms(lsm.OrBackground(c.ctx), r, dead)
+		s.count, known, err = c.plan.countTerms(&c.sets, r, dead)
 		return err
 	})
 	c.found += s.count
@@ -304,18 +368,25 @@ func (s *candidateSource) whole() bool { return s.lo == 0 && s.hi == s.Index.Inf
 
 // close releases the sources.
 func (c *candidates) close() {
+	c.tested()
 	for _, s := range c.sources {
+		c.settle(s)
 		c.spare(s)
 	}
 	clear(c.sources)
 	c.set.Reset()
-	c.counted, c.ties = 0, 0
+	c.counted, c.ties, c.worth = 0, 0, 0
 	c.version, c.fits, c.sources, c.current, c.failure = nil, false, c.sources[:0], nil, nil
 }
 
 // seek goes to the first candidate at or after a key, or after it if inclusive is false.
 func (c *candidates) seek(from *item.Key, inclusive bool) {
+	waits := false // the source waits for the one before
 	for _, s := range c.sources {
+		if waits {
+			s.ok, waits = false, s.next != nil
+			continue
+		}
 		if s.set == nil {
 			c.start(s, from)
 		} else if from == c.lo {
@@ -331,10 +402,21 @@ func (c *candidates) seek(from *item.Key, inclusive bool) {
 			c.move(s)
 		}
 		if !inclusive && s.ok && item.Compare(&s.key, from) == 0 {
-			c.advance(s)
+			c.forward(s)
 		}
+		waits = s.ok && s.next != nil
 	}
 	c.pick()
+}
+
+// advance goes to the next candidate of a source, or of those that wait for it.
+func (c *candidates) advance(s *candidateSource) {
+	c.forward(s)
+	for !s.ok && s.next != nil && c.failure == nil {
+		s = s.next
+		s.at = s.lo
+		c.move(s)
+	}
 }
 
 // start goes to the first candidate of a memtable without an index at or after a key.
@@ -346,8 +428,8 @@ func (c *candidates) start(s *candidateSource, from *item.Key) {
 	c.skipHidden(s)
 }
 
-// advance goes to the next candidate of a source.
-func (c *candidates) advance(s *candidateSource) {
+// forward goes to the next candidate of a source.
+func (c *candidates) forward(s *candidateSource) {
 	if s.set == nil {
 		s.ok = s.mem.Next()
 		c.skipHidden(s)
@@ -444,11 +526,12 @@ func (c *candidates) Valid() bool { return c.current != nil && c.failure == nil 
 
 func (c *candidates) Top() (*item.Key, *item.Version) { return &c.current.key, &c.current.ver }
 
-func (c *candidates) Known() bool { return c.exact && c.current.set != nil }
+func (c *candidates) Known() bool { return c.exact && c.current.set != nil && !c.current.guessed }
 
 func (c *candidates) Err() error { return c.failure }
 
 func (c *candidates) Next() {
+	c.tested()
 	if c.ties > 0 && c.current.isTied() {
 		if c.ties--; c.ties == 0 {
 			c.dropTies()

@@ -14,26 +14,26 @@ import (
 
 // countUnit adds the documents of a unit to groups with the help of indexes. It
 // returns false, and adds nothing, if the indexes of one of its partitions do not
-// suffice.
-func (e *Execution) countUnit(ctx context.Context, u *unit, to *query.Grouper, t *tester) (bool, error) {
+// suffice. Of groups it adds the first ones behind e.groupAfter, as many as are wanted:
+// others, from the key that it returns on, may be missing; nil: none is.
+func (e *Execution) countUnit(ctx context.Context, u *unit, to *query.Grouper, t *tester) (bool, []byte, error) {
 	all := true
-	path, _ := to.OnlyPath()
-	var total int64 // the number of documents, if no values are wanted
-	var unit *query.Grouper
-	if path != nil {
-		unit = e.Select.Grouper()
-	}
+	var end []byte
+	paths, apart := to.Apart()
+	var total int64 // the number of documents
+	unit := e.Select.Grouper()
 	if err := e.admit(e.h.Find(u.rng.Min), u); err != nil {
-		return false, err
+		return false, nil, err
 	}
-	err := e.inParts(ctx, u, func(p Part, v *lsm.Version, now int64, lo, hi *item.Key, whole bool) error {
+	visit := func(p Part, v *lsm.Version, now int64, lo, hi *item.Key, whole bool) error {
 		if err := p.Admit(u.key.Encoded()); err != nil {
 			return err
 		}
 		c := candidatesPool.Get().(*candidates)
 		defer c.release()
-		c.ctx, c.lookup, c.few = ctx, e.look, u.key.Valid()
-		c.onlyCount = path == nil
+		c.ctx, c.lookup, c.few, c.sure, c.paged = ctx, e.look, u.key.Valid(), true, e.Select.Limit > 0
+		c.onlyCount = len(paths) == 0
+		defer func() { e.terms.Add(c.sets.terms) }()
 		fits, err := c.open(p, v, u.at, now, lo, hi, whole)
 		if err != nil || !fits {
 			all = all && err != nil
@@ -60,27 +60,105 @@ func (e *Execution) countUnit(ctx context.Context, u *unit, to *query.Grouper, t
 				p.Charge(u.key.Encoded(), charge)
 			}
 		}()
-		if path == nil {
-			total += n
-			t.matched += n
-			return nil
-		}
-		for _, s := range c.sources {
-			if err := e.countValues(c, s, path, unit, t); err != nil {
-				return err
+		total += n
+		for _, path := range paths {
+			if !apart {
+				left, err := e.groupValues(c, path, unit, t)
+				if err != nil {
+					return err
+				}
+				end = earlier(end, left)
+				continue
+			}
+			unit.Only(path)
+			for _, s := range c.sources {
+				if err := e.aggregate(c, s, path, unit, t); err != nil {
+					return err
+				}
 			}
 		}
+		t.matched = matched + n
 		return nil
-	})
-	if err != nil || !all {
-		return false, err
 	}
-	if path == nil {
-		to.AddMany(new(query.Value), total)
-		return true, nil
+	if err := e.inParts(ctx, u, visit); err != nil || !all {
+		return false, nil, err
+	}
+	if apart {
+		unit.Only(nil)
+		unit.AddMany(new(query.Value), total)
 	}
 	to.Merge(unit)
-	return true, checkGroups(to)
+	return true, end, checkGroups(to)
+}
+
+// aggregate adds the candidates of a source to the aggregates of a path.
+func (e *Execution) aggregate(c *candidates, s *candidateSource, path query.Path, to *query.Grouper, t *tester) error {
+	if to.Extremes(path) {
+		if done, err := e.extremes(c, s, path, to); done || err != nil {
+			return err
+		}
+	}
+	return e.countValues(c, s, path, to, t)
+}
+
+// extremes adds the least and the greatest value at a path. It returns false, and adds
+// nothing, if the terms do not tell them.
+func (e *Execution) extremes(c *candidates, s *candidateSource, path query.Path, to *query.Grouper) (bool, error) {
+	done := false
+	p := indexPath(path)
+	if _, containers := c.policy.Covers(p); !containers {
+		return false, nil
+	}
+	err := s.Use(func(r *index.Reader) error {
+		cur := c.sets.cursor(r)
+		defer c.sets.release(cur)
+		span := index.Exists(p)
+		var least, most query.Value
+		// first returns the first term that a candidate has; ok is false if it does not tell
+		// the value.
+		first := func(valid bool, move func() bool, v *query.Value) (ok bool, err error) {
+			for ; valid && string(cur.Key()) >= string(span.From) && string(cur.Key()) < string(span.To); valid = move() {
+				if err = c.sets.ended(); err != nil {
+					return false, err
+				}
+				c.sets.terms++
+				n := 0
+				if n, err = c.having(s, cur.Posting()); err != nil {
+					return false, err
+				}
+				if n == 0 {
+					continue
+				}
+				term, fine := cur.Term()
+				if !fine || term.Cut || term.Value.Type >= index.Array {
+					return false, nil
+				}
+				*v = valueOfTerm(&term.Value)
+				return true, nil
+			}
+			return true, cur.Err()
+		}
+		// Arrays and objects, which make the result undefined, have the last terms.
+		ok, err := first(cur.SeekBefore(span.To), cur.Prev, &most)
+		if ok && err == nil {
+			ok, err = first(cur.Seek(span.From), cur.Next, &least)
+		}
+		if done = ok && err == nil; !done || most.Kind == jsondoc.KindUndefined {
+			return err
+		}
+		to.AddMany(&least, 1)
+		to.AddMany(&most, 1)
+		return nil
+	})
+	return done, err
+}
+
+// having returns how many candidates of a source have a term.
+func (c *candidates) having(s *candidateSource, p *index.Posting) (int, error) {
+	if s.full && s.whole() {
+		return p.Len(), nil
+	}
+	return p.CountIn(s.set)
 }
 
 // inParts calls visit, inside of an epoch guard, for each physical partition
@@ -176,12 +254,10 @@ func (e *Execution) countValues(c *candidates, s *candidateSource, path query.Pa
 			if !fine || term.Cut || term.Value.Type >= index.Array {
 				continue
 			}
-			n := cur.Posting().Len()
-			if !s.full || !s.whole() {
-				var err error
-				if n, err = cur.Posting().CountIn(s.set); err != nil {
-					return err
-				}
+			c.sets.terms++
+			n, err := c.having(s, cur.Posting())
+			if err != nil {
+				return err
 			}
 			if n > 0 {
 				v := valueOfTerm(&term.Value)
@@ -204,12 +280,13 @@ func (e *Execution) countValues(c *candidates, s *candidateSource, path query.Pa
 			return nil
 		}
 		// Candidates without a term have no value at the path.
-		none, valued := c.sets.get(s.lo, s.hi), c.sets.get(s.lo, s.hi)
-		defer c.sets.put(none)
-		defer c.sets.put(valued)
-		if err := r.Union(lsm.OrBackground(c.sets.ctx), span, valued); err != nil {
+		valued, every, err := c.present(r, span, s.lo, s.hi)
+		if every || err != nil {
 			return err
 		}
+		defer c.sets.put(valued)
+		none := c.sets.get(s.lo, s.hi)
+		defer c.sets.put(none)
 		none.Or(s.set)
 		none.AndNot(valued)
 		if n := none.Count(); n > 0 {
@@ -219,7 +296,6 @@ func (e *Execution) countValues(c *candidates, s *candidateSource, path query.Pa
 		}
 		return nil
 	})
-	t.matched += int64(counted)
 	if err != nil || counted == s.set.Count() {
 		return err
 	}

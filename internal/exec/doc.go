@@ -26,7 +26,9 @@
 //  4. Rows come in the order of the query, and rows with equal values in the order of keys. A
 //     Position names a place in that order by values of documents alone, so that a
 //     continuation survives splits and restarts.
-//  5. Memory is bounded: that of batches by their bytes, that of an order by passes, that of
+//  5. A query with a limit does not look at all terms of a wide condition, unless reading
+//     documents has cost as much: see wide.go.
+//  6. Memory is bounded: that of batches by their bytes, that of an order by passes, that of
 //     groups by an error. See Limits.
 //
 // # Concurrency

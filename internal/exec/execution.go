@@ -36,14 +36,18 @@ type Execution struct {
 	look    *lookup      // nil: all documents in scope are read
 	counts  bool         // groups are counted in indexes
 	ordered *indexOrder  // nil: no index has the order
+	reach   int          // candidates to take in an order if some of them may not match; 0: as many as are wanted
 	wanted  []query.Path // paths whose values the query needs: for columns, order or groups
 
 	compiling sync.Once
 	program   *query.Program // of the filter and wanted; see evaluator
 
-	documents, bytes, matched, found atomic.Int64
+	documents, bytes, matched, found, terms atomic.Int64
 
-	group Row // that yield is shown
+	group        Row    // that yield is shown
+	groupAfter   string // groups are wanted behind this key,
+	groupBegun   bool   // if this is set; else from the first on
+	groupsWanted int    // so many; 0: all
 
 	admission sync.Once
 	refused   error // what admission has found; nil: the query was admitted
@@ -107,8 +111,15 @@ func (e *Execution) planBy(policy *index.Compiled, groups *query.Grouper) {
 		look := &lookup{policy: policy}
 		look.plan, look.exact = p.plan(e.Select.Where, false)
 		e.counts = groups != nil && e.countable(policy, groups) && look.exact
-		if len(e.Select.OrderBy) > 0 && !e.Select.Grouped() && look.exact {
-			if e.ordered = e.orderSpan(policy); e.ordered != nil && !e.ordered.all {
+		var first []query.Order
+		switch {
+		case groups == nil:
+			first = e.Select.OrderBy
+		case e.Select.Limit > 0 && !e.counts && groups.Grouped() != nil:
+			first = []query.Order{{Path: groups.Grouped()[0]}}
+		}
+		if len(first) > 0 {
+			if e.ordered = e.orderSpan(policy, first[0]); e.ordered != nil && !e.ordered.all {
 				e.ordered.rest = look.plan.without(e.ordered.span)
 			}
 		}
@@ -128,29 +139,36 @@ func (e *Execution) scans() bool {
 	}
 	p := planner{policy: e.look.policy, found: true}
 	plan, _ := p.plan(e.Select.Where, false)
-	return plan.op == planAll && !e.counts && e.ordered == nil
+	return plan.op == planAll && !e.counts && (e.ordered == nil || !e.look.exact)
 }
 
 // countable says whether indexes alone can count the groups of the query.
 func (e *Execution) countable(policy *index.Compiled, g *query.Grouper) bool {
-	path, ok := g.OnlyPath()
-	if !ok || path == nil {
-		return ok
+	paths, apart := g.Apart()
+	if _, one := g.OnlyPath(); !one && (!apart || len(paths) > maxApart) {
+		return false
 	}
-	scalars, _ := policy.Covers(indexPath(path))
-	return scalars
+	for _, path := range paths {
+		if scalars, _ := policy.Covers(indexPath(path)); !scalars {
+			return false
+		}
+	}
+	return true
 }
 
-// orderSpan returns an indexOrder by the first path of the query's order, with the
-// span of the terms that candidates can have. It returns nil if the index does not
-// cover that path.
-func (e *Execution) orderSpan(policy *index.Compiled) *indexOrder {
-	first := e.Select.OrderBy[0]
+// maxApart is the number of paths up to which aggregates are computed in indexes, path by
+// path. Beyond that it is cheaper to read the documents once.
+const maxApart = 4
+
+// orderSpan returns an indexOrder by the first path of the query's order, or of its
+// groups, with the span of the terms that candidates can have. It returns nil if the index
+// does not cover that path.
+func (e *Execution) orderSpan(policy *index.Compiled, first query.Order) *indexOrder {
 	path := indexPath(first.Path)
 	if scalars, containers := policy.Covers(path); !scalars || !containers {
 		return nil
 	}
-	o := &indexOrder{path: path, span: index.Exists(path), all: true, falling: first.Falling, single: len(e.Select.OrderBy) == 1}
+	o := &indexOrder{path: path, span: index.Exists(path), all: true, falling: first.Falling, single: len(e.Select.OrderBy) == 1 && !e.Select.Grouped()}
 	name := first.Path.String()
 	e.Select.Where.Every(func(f *query.Filter) {
 		if !o.all || f.Path.String() != name {
@@ -300,7 +318,7 @@ func (e *Execution) Close() {
 	}
 	st := &e.to.Stats
 	st.Documents, st.Bytes, st.Matched = e.documents.Load(), e.bytes.Load(), e.matched.Load()
-	st.Candidates, st.Charge = e.found.Load(), e.charge
+	st.Candidates, st.Terms, st.Charge = e.found.Load(), e.terms.Load(), e.charge
 }
 
 // Run passes the results to yield. all says that there are no others: neither yield nor
@@ -347,6 +365,7 @@ type tester struct {
 	documents int64
 	bytes     int64
 	matched   int64
+	missed    int64   // documents that were tested and have not matched
 	charge    float64 // RU, of documents that were not read by a scan
 }
 
@@ -407,6 +426,7 @@ func (t *tester) match(k *item.Key, v *item.Version, known bool) bool {
 		t.eval = t.e.evaluator()
 	}
 	if !t.eval.Match(v.Body) && !known {
+		t.missed++
 		return false
 	}
 	t.matched++
@@ -414,9 +434,9 @@ func (t *tester) match(k *item.Key, v *item.Version, known bool) bool {
 }
 
 // scan yields the documents of a unit in key order. If after is not nil, it begins
-// behind that key. For accept see scanner.accept. With an order, scan yields only
-// documents that can be among the first in that order.
-func (e *Execution) scan(ctx context.Context, u *unit, after *item.Key, limit int, order *indexOrder, accept accept, yield func(*Row) bool) error {
+// behind that key. For accept, which tests with t, see scanner.accept. With an order, scan
+// yields only documents that can be among the first in that order.
+func (e *Execution) scan(ctx context.Context, u *unit, after *item.Key, limit int, order *indexOrder, t *tester, accept accept, yield func(*Row) bool) error {
 	if e.Select.Where.Never() {
 		return nil
 	}
@@ -427,11 +447,13 @@ func (e *Execution) scan(ctx context.Context, u *unit, after *item.Key, limit in
 	if e.look != nil && (e.look.plan.op != planAll || order != nil) {
 		c := candidatesPool.Get().(*candidates)
 		c.ctx, c.lookup, c.few, c.order, c.stepwise = ctx, e.look, u.key.Valid(), order, limit > 0
+		c.paged, c.tests, c.missed = e.Select.Limit > 0, t, t.missed
 		sc.candidates = c
 		defer func() {
 			e.found.Add(c.found)
-			if order != nil && c.leftOut {
-				order.leftOut = true
+			e.terms.Add(c.sets.terms)
+			if order != nil {
+				order.leftOut, order.unsure = order.leftOut || c.leftOut, order.unsure || c.unsure
 			}
 		}()
 	}

@@ -83,7 +83,10 @@ func (e *Execution) method() string {
 		return "counted in indexes"
 	case e.counts:
 		return "found and counted in indexes"
-	case e.look == nil && e.Select.Where.Op != query.All:
+	case (e.look == nil || e.look.plan.op == planAll && !e.look.exact) && e.Select.Where.Op != query.All:
+		if e.byIndex() {
+			return "documents are read in the order of the index, until enough match"
+		}
 		return "every document in scope is read"
 	case e.byIndex() && e.look.plan.op == planAll:
 		return "every document in scope, the first in order by the index"
@@ -129,7 +132,7 @@ func (e *Execution) explainPart(u *unit, p Part, v *lsm.Version, now int64, lo, 
 	}
 	c := candidatesPool.Get().(*candidates)
 	defer c.release()
-	c.ctx, c.lookup, c.few = e.ctx, e.look, u.key.Valid()
+	c.ctx, c.lookup, c.few, c.sure = e.ctx, e.look, u.key.Valid(), true
 	fits, err := c.open(p, v, u.at, now, lo, hi, whole)
 	px.NoIndex = !fits
 	px.Sources, px.Candidates = len(c.sources), c.found

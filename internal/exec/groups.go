@@ -1,6 +1,7 @@
 package exec
 
 import (
+	"bytes"
 	"context"
 	"sync"
 
@@ -9,13 +10,66 @@ import (
 	"github.com/cleavestore/cleave/internal/query"
 )
 
-// runGroups gives the results of groups and aggregates.
+// maxGroupOrder is the largest number of groups of which only the first are made: for
+// more it is cheaper to make all.
+const maxGroupOrder = 10_000
+
+// runGroups gives the results of groups and aggregates. With a limit it makes the first
+// groups only, if an index tells which these are.
 func (e *Execution) runGroups(yield func(*Row) bool) error {
+	if e.After != nil {
+		e.groupAfter, e.groupBegun = string(e.After.Order), true
+	}
+	missing := e.left + min(e.skip, int(^uint(0)>>1)-e.left)
+	if missing < maxGroupOrder {
+		e.groupsWanted = missing + 1 // one group may give no result
+	}
+	for {
+		all, end, err := e.makeGroups()
+		if err != nil {
+			return err
+		}
+		for _, key := range all.Keys() {
+			if e.groupBegun && key <= e.groupAfter {
+				continue
+			}
+			if end != nil && key >= string(end) {
+				break
+			}
+			e.groupAfter, e.groupBegun = key, true
+			var ok bool
+			if e.group.Body, ok = all.Append(nil, key); !ok {
+				continue
+			}
+			if err := e.give(&e.group, Position{Order: []byte(key)}, yield); err != nil {
+				return err
+			}
+		}
+		if end == nil {
+			return nil
+		}
+		e.groupsWanted *= reachGrowth // these groups gave fewer results than are wanted
+	}
+}
+
+// makeGroups makes the groups behind e.groupAfter: about the first e.groupsWanted of them
+// if that is not 0, and all if end is nil. Groups from the key end on may be missing or
+// not whole.
+func (e *Execution) makeGroups() (all *query.Grouper, end []byte, err error) {
 	var mu sync.Mutex
-	all := e.Select.Grouper()
-	err := e.each(func() (func(context.Context, int) error, func() error) {
+	all = e.Select.Grouper()
+	first, err := e.groupOrder()
+	if err != nil {
+		return nil, nil, err
+	}
+	err = e.each(func() (func(context.Context, int) error, func() error) {
 		groups := e.Select.Grouper()
 		t := e.tester()
+		var order *indexOrder
+		if first != nil {
+			mine := *first
+			order = &mine
+		}
 		accept := func(k *item.Key, v *item.Version, known bool) ([]byte, bool, error) {
 			if t.match(k, v, known) {
 				groups.Add(t.values())
@@ -24,37 +78,57 @@ func (e *Execution) runGroups(yield func(*Row) bool) error {
 		}
 		work := func(ctx context.Context, i int) error {
 			if e.counts {
-				done, err := e.countUnit(ctx, &e.units[i], groups, t)
-				if done || err != nil {
-					return err
+				done, left, countErr := e.countUnit(ctx, &e.units[i], groups, t)
+				if left != nil {
+					mu.Lock()
+					end = earlier(end, left)
+					mu.Unlock()
+				}
+				if done || countErr != nil {
+					return countErr
 				}
 			}
-			return e.scan(ctx, &e.units[i], nil, 0, nil, accept, func(*Row) bool { return true })
+			return e.scan(ctx, &e.units[i], nil, 0, order, t, accept, func(*Row) bool { return true })
 		}
 		return work, func() error {
 			t.done()
 			mu.Lock()
 			defer mu.Unlock()
+			if order != nil && order.leftOut {
+				end = earlier(end, order.end)
+			}
 			all.Merge(groups)
 			return checkGroups(all)
 		}
 	})
-	if err != nil {
-		return err
+	return all, end, err
+}
+
+// earlier returns the lesser of two keys, of which nil is the greatest.
+func earlier(a, b []byte) []byte {
+	if a == nil || b != nil && bytes.Compare(b, a) < 0 {
+		return b
 	}
-	for _, key := range all.Keys() {
-		if e.After != nil && key <= string(e.After.Order) {
-			continue
-		}
-		var ok bool
-		if e.group.Body, ok = all.Append(nil, key); !ok {
-			continue
-		}
-		if err := e.give(&e.group, Position{Order: []byte(key)}, yield); err != nil {
-			return err
-		}
+	return a
+}
+
+// groupOrder returns the index order by the first path of the groups, if it tells which
+// documents are of the groups that are wanted; else nil.
+func (e *Execution) groupOrder() (*indexOrder, error) {
+	if e.ordered == nil || e.counts || e.groupsWanted == 0 {
+		return nil, nil
 	}
-	return nil
+	o := *e.ordered
+	o.groups, o.most, o.reach = true, e.groupsWanted, e.groupsWanted
+	if e.groupBegun {
+		v, n := query.ReadOrder([]byte(e.groupAfter), false, true)
+		if n == 0 {
+			return nil, ErrBadContinuation
+		}
+		o.begin(&v)
+		o.after.whole = false // other groups may have that value too
+	}
+	return &o, nil
 }
 
 func checkGroups(g *query.Grouper) error {

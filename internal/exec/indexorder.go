@@ -3,11 +3,12 @@ package exec
 import (
 	"bytes"
 	"cmp"
+	"errors"
 	"slices"
 
 	"github.com/cleavestore/cleave/index"
 	"github.com/cleavestore/cleave/internal/item"
-	"github.com/cleavestore/cleave/internal/lsm"
+	"github.com/cleavestore/cleave/internal/jsondoc"
 	"github.com/cleavestore/cleave/internal/query"
 )
 
@@ -22,8 +23,12 @@ type indexOrder struct {
 	falling bool
 	single  bool // no other path decides between candidates with one value
 	most    int  // how many candidates are wanted
+	reach   int  // how many are taken if some of them may not match
 	after   *orderPoint
 	leftOut bool        // scans with this order have left out candidates
+	unsure  bool        // scans with this order have taken candidates that may not match
+	groups  bool        // the candidates are wanted for groups by the first path
+	end     []byte      // with groups, or if unsure: sort key from which on candidates were left out; nil: none was
 	top     *sharedRows // the first rows so far, of all units
 	key     []byte      // order key of the current candidate, from its term; nil: only the document has it
 }
@@ -74,43 +79,86 @@ func (n *planNode) without(span index.Span) *planNode {
 }
 
 // restrict leaves out candidates that are not needed: it keeps those that come first
-// in the order, behind o.after, as many as are wanted.
+// in the order, behind o.after, as many as are wanted. If some may not match, it keeps
+// o.reach of them.
 func (o *indexOrder) restrict(c *candidates) error {
-	total, loose := int64(0), false
-	w := orderWalk{o: o, c: c, sets: &c.sets, last: o.top.last()}
+	total := int64(0)
+	c.unsure = !c.exact || c.few // of one logical partition, some may be overwritten
+	w := orderWalk{o: o, c: c, sets: &c.sets, most: o.most}
+	if o.top != nil {
+		w.last = o.top.last()
+	}
 	c.keys = c.keys[:0]
 	for _, s := range c.sources {
 		if s.set == nil {
 			continue // a memtable without an index: all of it is read
 		}
 		total += s.count
-		loose = loose || s.loose
+		c.unsure = c.unsure || s.guessed
 		w.sources = append(w.sources, &orderSource{candidateSource: s})
 	}
-	if total <= int64(o.most) && !loose {
-		return nil
-	}
-	for _, s := range w.sources {
-		s.out = c.sets.get(s.lo, s.hi)
-	}
-	err := w.inAll(w.sources, func() error {
-		if o.falling {
-			return w.falling()
+	if c.unsure {
+		if w.most = o.reach; int64(w.most) >= total/2 {
+			w.most = int(total)
 		}
-		return w.rising()
-	})
+	}
+	w.left = Limits.TermsPerDocument*total + termsPerLookup
+	err := errFarApart
+	if total > int64(w.most) {
+		err = w.inAll(w.sources, func() error {
+			if far, farErr := w.far(total); far || farErr != nil {
+				return cmp.Or(farErr, errFarApart)
+			}
+			for _, s := range w.sources {
+				s.out = c.sets.get(s.lo, s.hi)
+			}
+			if o.falling {
+				return w.falling()
+			}
+			return w.rising()
+		})
+	}
 	for _, s := range w.sources {
 		if err == nil {
 			s.set, s.out, s.count = s.out, s.set, int64(s.taken)
 		}
-		if w.ties == 0 {
+		if w.ties == 0 || err != nil {
 			s.tied = s.tied[:0]
 		}
+		if s.out != nil {
+			c.sets.put(s.out)
+		}
+		if err != nil || c.unsure {
+			s.hits = s.hits[:0]
+		}
 		slices.SortFunc(s.hits, func(a, b orderHit) int { return cmp.Compare(a.at, b.at) })
-		c.sets.put(s.out)
+	}
+	if err == errFarApart {
+		for _, s := range w.sources {
+			s.guessed = s.guessed || s.loose
+			c.unsure = c.unsure || s.loose
+		}
+		return nil
 	}
 	c.leftOut, c.ties = c.leftOut || w.more, w.ties
 	return err
+}
+
+// errFarApart ends a walk over so many terms that reading all candidates takes less.
+var errFarApart = errors.New("candidates are far apart")
+
+// far says whether the walk should not begin, since the candidates wanted of so many are
+// likely to lie among too many terms.
+func (w *orderWalk) far(total int64) (bool, error) {
+	terms := int64(0)
+	for _, s := range w.sources {
+		n, err := s.r.Estimate(w.o.span)
+		if err != nil {
+			return false, err
+		}
+		terms += n
+	}
+	return float64(terms)*float64(w.most)/float64(total) > float64(w.left), nil
 }
 
 // orderWalk takes candidates of all sources term by term.
@@ -119,6 +167,8 @@ type orderWalk struct {
 	c       *candidates
 	sets    *planSets
 	sources []*orderSource
+	most    int   // how many are wanted
+	left    int64 // terms that may still be walked
 	taken   int
 	more    bool   // candidates were left out
 	ties    int    // see candidates.ties; of the last term
@@ -127,6 +177,7 @@ type orderWalk struct {
 
 	last     []byte // key of the last wanted row; nil: there are fewer rows than wanted
 	from, to uint32 // candidates.keys[from:to] is the order key of the present term; to 0: it has none
+	value    []byte // order key of the present value, if candidates may not match
 }
 
 // begin sets the value of the present term; nil: the term does not tell it. It
@@ -143,8 +194,10 @@ func (w *orderWalk) begin(v *query.Value) bool {
 	if w.o.falling {
 		query.Invert(key)
 	}
-	if w.o.single {
+	if w.o.single && !w.c.unsure {
 		w.from, w.to = uint32(from), uint32(len(w.c.keys))
+	} else {
+		w.c.keys = w.c.keys[:from]
 	}
 	if w.last == nil {
 		return true
@@ -203,8 +256,8 @@ func (w *orderWalk) rising() error {
 		if err := w.takeRest(); err != nil {
 			return err
 		}
-		if w.taken >= o.most || w.more {
-			w.more = true
+		if w.taken >= w.most || w.more {
+			w.leave([]byte{byte(jsondoc.KindNull)}) // that of the values which come next
 			return nil
 		}
 	}
@@ -243,6 +296,10 @@ func (w *orderWalk) terms(advance func(*orderSource) bool) error {
 		if err := w.sets.ended(); err != nil {
 			return err
 		}
+		if w.left--; w.left < 0 {
+			return errFarApart
+		}
+		w.sets.terms++
 		at = at[:0]
 		for _, s := range w.sources {
 			if !s.ok {
@@ -298,8 +355,17 @@ func (w *orderWalk) take(at []*orderSource) (bool, error) {
 		v := valueOfTerm(&term.Value)
 		value = &v
 	}
-	if !w.begin(value) || w.taken >= w.o.most {
+	if !w.begin(value) {
 		w.more = true
+		return false, nil
+	}
+	if w.taken >= w.most || w.c.unsure {
+		if w.value = firstOrder(&term); w.o.falling {
+			query.Invert(w.value)
+		}
+	}
+	if w.taken >= w.most {
+		w.leave(w.value)
 		return false, nil
 	}
 	w.group = ""
@@ -319,6 +385,46 @@ func (w *orderWalk) take(at []*orderSource) (bool, error) {
 	return true, w.takeTerm(at, after, w.o.single && !term.Cut)
 }
 
+// leave notes that candidates whose sort keys begin with end, or come later, are left out.
+// Rows behind end must wait: some of these may come before them. There is no need for this
+// where w.last told that candidates are not wanted, nor if all that are taken match: then
+// there are as many rows as are wanted before those that are left out.
+func (w *orderWalk) leave(end []byte) {
+	w.more = true
+	if o := w.o; o.groups || w.c.unsure {
+		o.end = earlier(o.end, end)
+	}
+}
+
+// leaveAt is leave for candidates of a source with the present value.
+func (w *orderWalk) leaveAt(s *orderSource, at uint32) error {
+	w.more = true
+	if !w.c.unsure {
+		return nil
+	}
+	var k item.Key
+	var v item.Version
+	if err := s.Source.Version(at, &k, &v); err != nil {
+		return err
+	}
+	w.leave(append(append(append(bytes.Clone(w.value), k.EPK...), k.PK...), k.ID...))
+	return nil
+}
+
+// firstOrder returns the beginning of the order key of the first value that a term may
+// stand for.
+func firstOrder(t *index.Term) []byte {
+	if t.Value.Type >= index.Array {
+		return []byte{byte(jsondoc.KindArray) + byte(t.Value.Type-index.Array)}
+	}
+	v := valueOfTerm(&t.Value)
+	key := v.AppendOrder(nil)
+	if t.Cut {
+		key = key[:len(key)-2] // without the end of the text
+	}
+	return key
+}
+
 // takeTerm takes the candidates with the present term from the sources in at. If
 // first is set, it takes only those behind after, if that is not nil, and from each
 // source no more than are still wanted.
@@ -330,7 +436,7 @@ func (w *orderWalk) takeTerm(at []*orderSource, after *item.Key, first bool) err
 	for _, s := range at {
 		from, most := s.lo, int(^uint(0)>>1)
 		if first {
-			most = w.o.most - before
+			most = w.most - before
 			if after != nil {
 				var err error
 				if from, _, err = s.Cut(after, nil); err != nil {
@@ -342,8 +448,8 @@ func (w *orderWalk) takeTerm(at []*orderSource, after *item.Key, first bool) err
 			return err
 		}
 	}
-	if first && len(at) > 1 && w.taken > w.o.most {
-		w.ties, w.more = w.o.most-before, true
+	if first && len(at) > 1 && w.taken > w.most && !w.c.unsure {
+		w.ties, w.more = w.most-before, true
 	}
 	return nil
 }
@@ -359,8 +465,7 @@ func (w *orderWalk) takeSome(s *orderSource, p *index.Posting, from uint32, most
 		for _, at := range w.list {
 			if at >= from && s.set.Contains(at) {
 				if most--; most < 0 {
-					w.more = true
-					return nil
+					return w.leaveAt(s, at)
 				}
 				w.takeOne(s, at)
 			}
@@ -381,7 +486,7 @@ func (w *orderWalk) takeSome(s *orderSource, p *index.Posting, from uint32, most
 				continue
 			}
 			if most--; most < 0 {
-				w.more = true
+				err = w.leaveAt(s, at)
 				break
 			}
 			w.takeOne(s, at)
@@ -395,14 +500,14 @@ func (w *orderWalk) takeSome(s *orderSource, p *index.Posting, from uint32, most
 	return nil
 }
 
-func (w *orderWalk) takeSet(s *orderSource, set *index.Set, from uint32, most int) {
+func (w *orderWalk) takeSet(s *orderSource, set *index.Set, from uint32, most int) error {
 	for at, ok := set.Next(from); ok; at, ok = set.Next(at + 1) {
 		if most--; most < 0 {
-			w.more = true
-			return
+			return w.leaveAt(s, at)
 		}
 		w.takeOne(s, at)
 	}
+	return nil
 }
 
 func (w *orderWalk) takeOne(s *orderSource, at uint32) {
@@ -424,20 +529,29 @@ func (w *orderWalk) takeRest() error {
 	a := w.o.after
 	begins := a != nil && a.value.Empty()
 	before := w.taken
+	if w.value = []byte{byte(jsondoc.KindUndefined)}; w.o.falling {
+		query.Invert(w.value)
+	}
 	for _, s := range w.sources {
-		valued, without := w.sets.get(s.lo, s.hi), w.sets.get(s.lo, s.hi)
-		err := s.r.Union(lsm.OrBackground(w.sets.ctx), index.Exists(w.o.path), valued)
+		valued, all, err := w.c.present(s.r, index.Exists(w.o.path), s.lo, s.hi)
+		if all {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		without := w.sets.get(s.lo, s.hi)
 		without.Or(s.set)
 		without.AndNot(valued)
 		from, most := s.lo, int(^uint(0)>>1)
 		if w.o.single && err == nil {
-			most = w.o.most - before
+			most = w.most - before
 			if begins {
 				from, _, err = s.Cut(&a.key, nil)
 			}
 		}
 		if err == nil {
-			w.takeSet(s, without, from, most)
+			err = w.takeSet(s, without, from, most)
 		}
 		w.sets.put(valued)
 		w.sets.put(without)

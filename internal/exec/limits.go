@@ -8,9 +8,13 @@ var Limits = struct {
 	KeyUnits int
 	// FirstStep is the number of ordinals, a power of two, that are evaluated first.
 	FirstStep uint32
+	// Wide is the number of documents, as long as which evaluating a plan takes, from which
+	// on the plan is wide; TermsPerDocument is how many terms are walked in the time in
+	// which a document is tested. See wide.go.
+	Wide, TermsPerDocument int64
 	// OrderMemory bounds the rows of one pass on each goroutine, in bytes.
 	OrderMemory int64
 	// GroupMemory bounds the groups of a query, in bytes: those of each goroutine, and
 	// those of all when they are merged.
 	GroupMemory int64
-}{KeyUnits: 100, FirstStep: 1 << 16, OrderMemory: 16 << 20, GroupMemory: 64 << 20}
+}{KeyUnits: 100, FirstStep: 1 << 16, Wide: 64, TermsPerDocument: 20, OrderMemory: 16 << 20, GroupMemory: 64 << 20}

@@ -74,6 +74,7 @@ type sharedRows struct {
 	mu sync.Mutex
 	topRows
 	leftOut bool // candidates that come after all rows were left out
+	unsure  bool // candidates were taken that may not match
 }
 
 func (s *sharedRows) offer(r *orderRow) {
@@ -231,6 +232,10 @@ func (e *Execution) runOrdered(yield func(*Row) bool) error {
 		slices.SortFunc(top.rows, func(a, b orderRow) int { return bytes.Compare(a.key, b.key) })
 		for i := range top.rows {
 			row := &top.rows[i]
+			if e.skip > 0 && !e.Select.Value {
+				e.skip-- // it is a result: there is no need to read it
+				continue
+			}
 			ok, err := rows.read(row)
 			if err != nil {
 				return err
@@ -245,11 +250,9 @@ func (e *Execution) runOrdered(yield func(*Row) bool) error {
 		if !more {
 			return nil
 		}
-		if len(top.rows) == 0 {
-			e.ordered = nil // the first candidates of the index have expired
-			continue
+		if len(top.rows) > 0 {
+			after = top.rows[len(top.rows)-1].key
 		}
-		after = top.rows[len(top.rows)-1].key
 	}
 }
 
@@ -278,6 +281,8 @@ func (e *Execution) pass(after []byte) (rows *topRows, more bool, err error) {
 	if err != nil {
 		return nil, false, err
 	}
+	tested := e.documents.Load()
+	var left []byte // sort key from which on candidates were left out
 	if first != nil {
 		first.top = &sharedRows{topRows: topRows{most: most, memory: Limits.OrderMemory}}
 		first.top.rows = make([]orderRow, 0, min(most, keptRows))
@@ -327,14 +332,15 @@ func (e *Execution) pass(after []byte) (rows *topRows, more bool, err error) {
 		}
 		work := func(ctx context.Context, i int) error {
 			at = i
-			return e.scan(ctx, &e.units[i], nil, 0, order, accept, func(*Row) bool { return true })
+			return e.scan(ctx, &e.units[i], nil, 0, order, t, accept, func(*Row) bool { return true })
 		}
 		return work, func() error {
 			t.done()
 			if order != nil {
 				order.top.mu.Lock()
 				defer order.top.mu.Unlock()
-				order.top.leftOut = order.top.leftOut || order.leftOut
+				order.top.leftOut, order.top.unsure = order.top.leftOut || order.leftOut, order.top.unsure || order.unsure
+				left = earlier(left, order.end)
 				return nil
 			}
 			mu.Lock()
@@ -350,8 +356,36 @@ func (e *Execution) pass(after []byte) (rows *topRows, more bool, err error) {
 	if err != nil {
 		return nil, false, err
 	}
+	if left != nil {
+		all.merge(&topRows{end: left})
+	}
+	if first != nil && first.top.unsure {
+		e.reachOn(most-len(all.rows), len(all.rows), e.documents.Load()-tested)
+		return all, all.end != nil || first.top.leftOut, nil
+	}
+	if first != nil && len(all.rows) == 0 {
+		e.ordered = nil // the first candidates of the index have expired
+	}
 	return all, all.end != nil || first != nil && first.top.leftOut, nil
 }
+
+// reachOn sets how many candidates the next pass takes of an order in each unit, after
+// one that has found some of what is wanted among so many documents: as many as should do
+// for what is missing, if as many match.
+func (e *Execution) reachOn(missing, found int, tested int64) {
+	if found == 0 {
+		e.reach = min(max(e.reach, missing), maxReach) * reachGrowth
+		return
+	}
+	needed := 1.25 * float64(missing) * float64(tested) / float64(found) / float64(len(e.units))
+	e.reach = int(min(max(needed, 16), maxReach))
+}
+
+// The reach of a pass grows by reachGrowth while nothing matches, and up to maxReach.
+const (
+	reachGrowth = 4
+	maxReach    = 1 << 29
+)
 
 // maxIndexOrder is the largest number of results for which an index gives the order:
 // for more results it is cheaper to sort.
@@ -364,7 +398,7 @@ func (e *Execution) orderFrom(after []byte, most int) (*indexOrder, error) {
 		return nil, nil
 	}
 	o := *e.ordered
-	o.most = most
+	o.most, o.reach = most, max(most, e.reach)
 	if after == nil {
 		return &o, nil
 	}
@@ -373,18 +407,8 @@ func (e *Execution) orderFrom(after []byte, most int) (*indexOrder, error) {
 		return nil, ErrBadContinuation
 	}
 	o.most++ // the item at the point itself
-	o.after = &orderPoint{whole: true}
-	switch v.Kind {
-	case jsondoc.KindUndefined:
-	case jsondoc.KindArray, jsondoc.KindObject:
-		o.after.value = index.OfType(o.path, indexType(v.Kind))
-	default:
-		o.after.value = index.Equal(o.path, indexValue(v))
-		if o.after.value.Loose {
-			o.after.value = index.HasPrefix(o.path, v.Text[:index.MaxString])
-			o.after.whole = false
-		}
-	}
+	o.reach++
+	o.begin(&v)
 	rest := after[n:]
 	if !o.single {
 		o.after.whole = false
@@ -402,6 +426,23 @@ func (e *Execution) orderFrom(after []byte, most int) (*indexOrder, error) {
 	pk := partmap.PrefixLen(rest[width:], levels)
 	o.after.key = item.Key{Hash: epk.Head(), EPK: rest[:width], PK: rest[width : width+pk], ID: rest[width+pk:]}
 	return &o, nil
+}
+
+// begin makes the order begin at a value. Where terms do not tell which candidates have
+// that value, it begins at the first that may.
+func (o *indexOrder) begin(v *query.Value) {
+	o.after = &orderPoint{whole: true}
+	switch v.Kind {
+	case jsondoc.KindUndefined:
+	case jsondoc.KindArray, jsondoc.KindObject:
+		o.after.value = index.OfType(o.path, indexType(v.Kind))
+	default:
+		o.after.value = index.Equal(o.path, indexValue(*v))
+		if o.after.value.Loose {
+			o.after.value = index.HasPrefix(o.path, v.Text[:index.MaxString])
+			o.after.whole = false
+		}
+	}
 }
 
 // appendOrder appends the order key of the document that was matched last.

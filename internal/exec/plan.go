@@ -1,8 +1,10 @@
 package exec
 
 import (
+	"bytes"
 	"context"
 	"slices"
+	"sync/atomic"
 
 	"github.com/cleavestore/cleave/index"
 	"github.com/cleavestore/cleave/internal/jsondoc"
@@ -17,6 +19,8 @@ type planNode struct {
 	spans []index.Span
 	sub   []*planNode
 	apart bool // no document has more than one term of all spans
+
+	asked atomic.Pointer[index.Question] // see question; nil: not computed yet
 }
 
 type planOp uint8
@@ -61,7 +65,7 @@ func (p *planner) plan(f *query.Filter, negated bool) (n *planNode, exact bool) 
 		yes, exact = p.opposite(f, yes, exact)
 	}
 	if yes.op == planSpans && !negated {
-		yes.apart = !f.Path.Many() && f.Op != query.ArrayContains && (f.Op != query.In || len(f.Values) == 1)
+		yes.apart = !f.Path.Many() && f.Op != query.ArrayContains
 	}
 	return yes, exact
 }
@@ -122,7 +126,8 @@ func (p *planner) leaf(f *query.Filter) (*planNode, bool) {
 		for _, v := range f.Values {
 			spans = append(spans, index.Equal(path, indexValue(v)))
 		}
-		return spansNode(spans...)
+		slices.SortFunc(spans, func(a, b index.Span) int { return bytes.Compare(a.From, b.From) })
+		return spansNode(slices.CompactFunc(spans, func(a, b index.Span) bool { return bytes.Equal(a.From, b.From) })...)
 	case query.Range:
 		return spansNode(index.Between(path, indexBound(f.Lo), indexBound(f.Hi)))
 	case query.Prefix:
@@ -293,6 +298,7 @@ type planSets struct {
 	ctx     context.Context // of the query; nil: the query cannot be cancelled
 	free    []*index.Set
 	cursors []*index.Cursor
+	terms   int64 // terms that were looked at
 }
 
 func (p *planSets) ended() error { return lsm.Ended(p.ctx) }
@@ -336,13 +342,8 @@ func (p *planSets) eval(n *planNode, r *index.Reader, lo, hi uint32) (*index.Set
 	case planAll:
 		s.Fill()
 	case planSpans:
-		for i := range n.spans {
-			if err := p.ended(); err != nil {
-				return nil, err
-			}
-			if err := addSpan(lsm.OrBackground(p.ctx), r, &n.spans[i], s); err != nil {
-				return nil, err
-			}
+		if err := p.addSpans(r, n.spans, s); err != nil {
+			return nil, err
 		}
 	case planOr:
 		for _, sub := range n.sub {
@@ -445,7 +446,7 @@ func (n *planNode) countable() bool {
 // countTerms returns how many ordinals of the file a plan gives, those in dead
 // excepted. It counts by the lengths of postings, or by the intersection of two; if
 // these do not suffice, ok is false. dead may be nil. countTerms may change it.
-func (n *planNode) countTerms(ctx context.Context, r *index.Reader, dead *index.Set) (count int64, ok bool, err error) {
+func (n *planNode) countTerms(sets *planSets, r *index.Reader, dead *index.Set) (count int64, ok bool, err error) {
 	switch {
 	case n.op == planAll:
 		count = int64(r.Info().Items)
@@ -476,10 +477,16 @@ func (n *planNode) countTerms(ctx context.Context, r *index.Reader, dead *index.
 	case n.op != planSpans || !n.apart:
 		return 0, false, nil
 	}
+	ctx := lsm.OrBackground(sets.ctx)
+	find, done := sets.finder(r, len(n.spans))
+	defer done()
 	for i := range n.spans {
 		span := &n.spans[i]
+		if err := sets.ended(); err != nil {
+			return 0, false, err
+		}
 		if oneTerm(span) {
-			p, _, err := r.Lookup(span.From)
+			p, err := find(span.From)
 			if err != nil {
 				return 0, false, err
 			}
@@ -493,7 +500,8 @@ func (n *planNode) countTerms(ctx context.Context, r *index.Reader, dead *index.
 			}
 			continue
 		}
-		_, postings, err := r.Count(ctx, *span)
+		terms, postings, err := r.Count(ctx, *span)
+		sets.terms += terms
 		if err != nil {
 			return 0, false, err
 		}
@@ -514,14 +522,54 @@ func oneTerm(s *index.Span) bool {
 	return len(s.To) == len(s.From)+1 && s.To[len(s.From)] == 0 && string(s.To[:len(s.From)]) == string(s.From)
 }
 
-// addSpan adds to set the ordinals that have a term of a span.
-func addSpan(ctx context.Context, r *index.Reader, s *index.Span, set *index.Set) error {
-	if !oneTerm(s) {
-		return r.Union(ctx, *s, set)
+// fewLookups is the number of spans up to which each is looked up by itself.
+const fewLookups = 8
+
+// addSpans adds to set the ordinals that have a term of one of the spans.
+func (p *planSets) addSpans(r *index.Reader, spans []index.Span, set *index.Set) error {
+	find, done := p.finder(r, len(spans))
+	defer done()
+	for i := range spans {
+		s := &spans[i]
+		if err := p.ended(); err != nil {
+			return err
+		}
+		if !oneTerm(s) {
+			n, err := r.UnionCount(lsm.OrBackground(p.ctx), *s, set)
+			p.terms += n
+			if err != nil {
+				return err
+			}
+			continue
+		}
+		posting, err := find(s.From)
+		if err == nil {
+			err = posting.AddTo(set)
+		}
+		if err != nil {
+			return err
+		}
 	}
-	p, ok, err := r.Lookup(s.From)
-	if !ok || err != nil {
-		return err
+	return nil
+}
+
+// finder returns a function that finds the postings of so many terms, each by a lookup, or
+// if they are many, and rise, by a cursor that goes from one to the next. The posting of a
+// term that is not there is empty.
+func (p *planSets) finder(r *index.Reader, n int) (find func(key []byte) (index.Posting, error), done func()) {
+	if n <= fewLookups {
+		return func(key []byte) (index.Posting, error) {
+			p.terms++
+			posting, _, err := r.Lookup(key)
+			return posting, err
+		}, func() {}
 	}
-	return p.AddTo(set)
+	cur := p.cursor(r)
+	return func(key []byte) (index.Posting, error) {
+		p.terms++
+		if !cur.Seek(key) || string(cur.Key()) != string(key) {
+			return index.Posting{}, cur.Err()
+		}
+		return *cur.Posting(), nil
+	}, func() { p.release(cur) }
 }

@@ -59,6 +59,7 @@ type Progress struct {
 type Stats struct {
 	Partitions                            int
 	Documents, Bytes, Candidates, Matched int64
+	Terms                                 int64
 	Results                               int64
 	Passes                                int
 	Charge                                float64

@@ -31,7 +31,7 @@ func (e *Execution) byKey(ctx context.Context, u *unit, limit int, yield func(*R
 	}
 	t := e.tester()
 	defer t.done()
-	return e.scan(ctx, u, after, limit, nil, e.rowsOf(t), yield)
+	return e.scan(ctx, u, after, limit, nil, t, e.rowsOf(t), yield)
 }
 
 // rowsOf returns the accept function of a scan for the rows of documents.

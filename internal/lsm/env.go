@@ -29,6 +29,7 @@ type Env struct {
 	Reclaim     *reclaim.Reclaimer // releases what is retired
 	Pins        pins.Set
 	MemIndexes  MemIndexes
+	Kept        index.Kept // what queries have learnt from indexes
 	NextFile    atomic.Uint64
 	FrozenBytes atomic.Int64 // of memtables that wait for their flush
 	HeldBack    atomic.Bool  // a reader holds dead versions back: compactions look again later

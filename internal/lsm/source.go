@@ -191,6 +191,10 @@ func (f *File) mappedIndex(policy *index.Compiled) (*index.Reader, error) {
 // Indexed says whether the source has an index for the policy.
 func (s *Source) Indexed() bool { return s.Index != nil }
 
+// Follows says that all keys of the source come after those of o, which is before it in
+// the list: both are files of one run.
+func (s *Source) Follows(o *Source) bool { return s.run != nil && s.run == o.run }
+
 // Use calls fn with the source's index. What fn gets from the index is valid only during
 // the call. fn must hold no lock.
 func (s *Source) Use(fn func(*index.Reader) error) error {

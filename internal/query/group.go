@@ -18,6 +18,8 @@ type Grouper struct {
 	bytes  int64
 	key    []byte
 	order  []byte
+	one    bool   // Add and AddMany count for some aggregates only:
+	only   string // for those of this path; "": of no path
 }
 
 // group has an aggregate for each column.
@@ -43,6 +45,51 @@ func (s *Select) Grouper() *Grouper {
 		g.at(nil) // there is a row of no documents too
 	}
 	return g
+}
+
+// Only makes Add and AddMany count only for the aggregates of a path, in a query without
+// groups; nil: for those of no path.
+func (g *Grouper) Only(path Path) {
+	g.one, g.only = true, ""
+	if path != nil {
+		g.only = path.String()
+	}
+}
+
+// passes says whether an aggregate is not counted for now.
+func (g *Grouper) passes(c *Column) bool {
+	return g.one && (c.Path == nil) != (g.only == "") || g.one && c.Path != nil && c.Path.String() != g.only
+}
+
+// Grouped returns the paths whose values tell the groups apart.
+func (g *Grouper) Grouped() []Path { return g.s.groups() }
+
+// Len returns the number of groups.
+func (g *Grouper) Len() int { return len(g.groups) }
+
+// Drop drops the groups up to a key, inclusive.
+func (g *Grouper) Drop(upTo string) {
+	for key, at := range g.groups {
+		if key <= upTo {
+			g.bytes -= int64(len(key)) + 128 + 64*int64(len(at.columns))
+			for i := range at.columns {
+				g.bytes -= int64(len(at.columns[i].best))
+			}
+			delete(g.groups, key)
+		}
+	}
+}
+
+// Extremes says whether a query without groups wants only the least and the greatest value
+// at a path.
+func (g *Grouper) Extremes(path Path) bool {
+	for i := range g.s.Columns {
+		c := &g.s.Columns[i]
+		if c.Func != Min && c.Func != Max && c.Path != nil && c.Path.String() == path.String() {
+			return false
+		}
+	}
+	return len(g.s.groups()) == 0
 }
 
 // Paths returns the paths of the values that Add takes.
@@ -76,11 +123,16 @@ func (g *Grouper) Add(values []jsondoc.Value) {
 		}
 		a := &to.columns[i]
 		if c.Path == nil {
-			a.count++
+			if !g.passes(&c) {
+				a.count++
+			}
 			continue
 		}
 		v := &values[n]
 		n++
+		if g.passes(&c) {
+			continue
+		}
 		g.bytes -= int64(len(a.best))
 		a.add(c.Func, v, &g.order)
 		g.bytes += int64(len(a.best))
@@ -130,6 +182,9 @@ func (g *Grouper) AddMany(v *Value, n int64) {
 	to := g.at(nil)
 	for i, c := range g.s.Columns {
 		a := &to.columns[i]
+		if g.passes(&c) {
+			continue
+		}
 		if c.Path == nil {
 			a.count += n
 			continue
@@ -156,6 +211,17 @@ func (a *aggregate) addMany(f Func, v *Value, n int64, scratch *[]byte) {
 		*scratch = v.AppendOrder((*scratch)[:0])
 		a.take(f, *scratch)
 	}
+}
+
+// Apart returns the paths whose aggregates can be computed one after the other, each
+// once; ok is false if there are groups.
+func (g *Grouper) Apart() (paths []Path, ok bool) {
+	for i, p := range g.paths {
+		if !slices.ContainsFunc(g.paths[:i], func(q Path) bool { return q.String() == p.String() }) {
+			paths = append(paths, p)
+		}
+	}
+	return paths, len(g.s.groups()) == 0
 }
 
 // OnlyPath returns the path whose values are all that the query wants of the

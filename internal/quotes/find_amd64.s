@@ -3,7 +3,7 @@
 
 // Bits of carry.
 #define carryEscape 1 // the first byte of the next block is escaped
-#define carryUTF8 2   // the last byte of this block is not ASCII
+#define carryUTF8 2   // there was a byte that is not ASCII
 
 // The tables of the check of UTF-8, each twice, for both halves of a register. A bit
 // stands for an error, which is there if all three tables have it:
@@ -110,9 +110,11 @@ CONST(high<>, $0x8080808080808080)
 
 // func find(f *Finder, doc *byte, from, to int) bool
 //
-// Most blocks of 64 bytes are ASCII without backslashes and control characters: of these
-// only the quotes are found. The last block of a text overlaps the one before it; its bits
-// are shifted, so that the lowest is of the first byte that has not been looked at.
+// Most blocks of 64 bytes have no backslashes and control characters: of these only the
+// quotes are found. From the first block on that is not ASCII all are checked to be UTF-8,
+// for whether a block is could not be predicted. The last block of a text overlaps the one
+// before it; its bits are shifted, so that the lowest is of the first byte that has not been
+// looked at.
 //
 //	SI  next byte                     AX  quotes of the block, a bit each
 //	R8  doc                           BX  the block
@@ -133,6 +135,11 @@ TEXT ·find(SB), NOSPLIT, $0-33
 	VMOVDQU quote<>(SB), Y10
 	VMOVDQU backslash<>(SB), Y11
 	VMOVDQU control<>(SB), Y12
+	VMOVDQU half<>(SB), Y13
+	VMOVDQU first<>(SB), Y14
+	VMOVDQU low<>(SB), Y15
+	VMOVDQU second<>(SB), Y8
+	VPXOR   Y9, Y9, Y9       // bytes that are not UTF-8
 
 next:
 	MOVQ R9, AX
@@ -152,19 +159,28 @@ block:
 	VPCMPEQB  Y0, Y10, Y2
 	VPCMPEQB  Y1, Y10, Y3
 	MASK(AX, DX)
+	TESTL     $carryUTF8, R12
+	JNZ       utf8
+	VPOR      Y0, Y1, Y4
+	VPMOVMSKB Y4, DX
+	TESTL     DX, DX
+	JNZ       notASCII
+
+	// Backslashes and control characters.
+usual:
 	VPCMPEQB  Y0, Y11, Y4
 	VPMINUB   Y0, Y12, Y5
 	VPCMPEQB  Y0, Y5, Y5
 	VPOR      Y4, Y5, Y4
-	VPOR      Y0, Y4, Y4
 	VPCMPEQB  Y1, Y11, Y6
 	VPMINUB   Y1, Y12, Y5
 	VPCMPEQB  Y1, Y5, Y5
 	VPOR      Y6, Y5, Y6
-	VPOR      Y1, Y6, Y6
 	VPOR      Y6, Y4, Y4
 	VPMOVMSKB Y4, DX
-	ORL       R12, DX
+	MOVL      R12, R14
+	ANDL      $carryEscape, R14
+	ORL       R14, DX
 	JNZ       special
 
 offsets:
@@ -174,8 +190,6 @@ offsets:
 	ADDQ    $64, SI
 	ADDQ    BX, R10
 	OFFSETS(0)
-	CMPL    BX, $8
-	JLS     counted
 	OFFSETS(32)
 	CMPL    BX, $16
 	JLS     counted
@@ -191,8 +205,24 @@ counted:
 	LEAQ Finder_Pairs(DI)(R10*4), R11
 	JMP  next
 
-	// The block has an escape, a control character or one that is not ASCII, or the one
-	// before it ends in one.
+notASCII:
+	ORL   $carryUTF8, R12
+	VPXOR Y4, Y4, Y4
+	CMPQ  BX, R8
+	JEQ   first
+
+utf8:
+	VMOVDQU -32(BX), Y4
+
+first:
+	UTF8(Y0, Y4)
+	VPOR Y7, Y9, Y9
+	UTF8(Y1, Y0)
+	VPOR Y7, Y9, Y9
+	JMP  usual
+
+	// The block has an escape or a control character, or the one before it ends in a
+	// backslash.
 special:
 	VPCMPEQB Y0, Y11, Y2
 	VPCMPEQB Y1, Y11, Y3
@@ -229,7 +259,7 @@ controls:
 	VPCMPEQB Y1, Y3, Y3
 	MASK(R15, R14)
 	TESTQ    R15, R15
-	JZ       utf8
+	JZ       offsets
 
 	// A byte is in a string if an odd number of quotes is before it.
 	MOVQ  AX, DX
@@ -244,35 +274,7 @@ controls:
 	NEGQ  R14
 	XORQ  R14, DX
 	TESTQ R15, DX
-	JNZ   flaw
-
-utf8:
-	VPOR      Y0, Y1, Y2
-	VPMOVMSKB Y2, DX
-	MOVL      R12, R14
-	ANDL      $carryUTF8, R14
-	ORL       R14, DX
-	JZ        offsets
-	VPMOVMSKB Y1, DX
-	SHRL      $31, DX
-	ANDL      $carryEscape, R12
-	LEAL      (R12)(DX*carryUTF8), R12
-	VPXOR     Y4, Y4, Y4
-	CMPQ      BX, R8
-	JEQ       first
-	VMOVDQU   -32(BX), Y4
-
-first:
-	VMOVDQU half<>(SB), Y13
-	VMOVDQU first<>(SB), Y14
-	VMOVDQU low<>(SB), Y15
-	VMOVDQU second<>(SB), Y8
-	UTF8(Y0, Y4)
-	VMOVDQU Y7, Y9
-	UTF8(Y1, Y0)
-	VPOR    Y7, Y9, Y9
-	VPTEST  Y9, Y9
-	JZ      offsets
+	JZ    offsets
 
 flaw:
 	MOVB $0, ret+32(FP)
@@ -280,12 +282,14 @@ flaw:
 	RET
 
 done:
-	LEAQ Finder_escapes(DI), AX
-	SUBQ AX, R13
-	SHRQ $2, R13
-	MOVQ R10, Finder_n(DI)
-	MOVQ R12, Finder_carry(DI)
-	MOVQ R13, Finder_escaped(DI)
-	MOVB $1, ret+32(FP)
+	VPTEST Y9, Y9
+	JNZ    flaw
+	LEAQ   Finder_escapes(DI), AX
+	SUBQ   AX, R13
+	SHRQ   $2, R13
+	MOVQ   R10, Finder_n(DI)
+	MOVQ   R12, Finder_carry(DI)
+	MOVQ   R13, Finder_escaped(DI)
+	MOVB   $1, ret+32(FP)
 	VZEROUPPER
 	RET

@@ -32,7 +32,7 @@ type Finder struct {
 
 	// What the assembly reads and writes.
 	n       int // quotes in Pairs
-	carry   int // of the block before: 1 if it escapes the next byte, plus 2 if its last is not ASCII
+	carry   int // what a block needs to know of those before it
 	escaped int // escapes of this window
 	escapes [window/2 + 1]uint32
 }

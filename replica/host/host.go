@@ -146,6 +146,25 @@ func Init(dir string, node uint64) error {
 	return initOn(fs, node)
 }
 
+// NodeOf returns the node that a directory was made for. Error: ErrIdentity, if it was made
+// for none.
+func NodeOf(dir string) (uint64, error) {
+	fs, err := vfs.OpenRoot(dir)
+	if err != nil {
+		return 0, err
+	}
+	defer closeFS(fs)
+	b, err := vfs.ReadFile(fs, identityName, identityBytes)
+	var id identity
+	if err == nil {
+		err = json.Unmarshal(b, &id)
+	}
+	if err != nil || id.Node == 0 {
+		return 0, fmt.Errorf("%s: %w: no node has been made here: %w", fs.Path(identityName), ErrIdentity, err)
+	}
+	return id.Node, nil
+}
+
 func initOn(fs vfs.FS, node uint64) error {
 	if _, err := vfs.ReadFile(fs, identityName, identityBytes); err == nil {
 		return fmt.Errorf("%s: %w", fs.Path(identityName), fault.ErrExists)
@@ -425,6 +444,17 @@ func (h *Host) Leader(id uint64) (node, applied uint64) {
 		return 0, 0
 	}
 	return r.status.leader.Load(), r.status.applied.Load()
+}
+
+// Has reports whether this node has a replica of a group, and the group has a partition key of
+// a container.
+func (h *Host) Has(id uint64, container string, key engine.PartitionKey) bool {
+	r := h.replicas[id]
+	if r == nil || r.def.Container != container || !key.Valid() {
+		return false
+	}
+	epk := key.EPK()
+	return r.def.Range.Contains(&epk)
 }
 
 // Message implements transport.Handler.

@@ -36,6 +36,7 @@ type rig struct {
 	all     []*Host
 	acked   map[string]int // newest number of each item that was acknowledged
 	number  int
+	serve   func(context.Context, *Host, *transport.Conn)
 }
 
 func address(id uint64) string { return fmt.Sprintf("node%d:1", id) }
@@ -43,10 +44,19 @@ func address(id uint64) string { return fmt.Sprintf("node%d:1", id) }
 // newRig starts a cluster of three nodes.
 func newRig(t testing.TB, partitions int) *rig {
 	t.Helper()
-	r := &rig{t: t, creds: make(map[uint64]*transport.Credentials), disks: make(map[uint64]*vfs.Mem), stores: make(map[uint64]*vfs.Mem), faulty: make(map[uint64]*vfs.Faulty), hosts: make(map[uint64]*Host), acked: make(map[string]int)}
+	return newServingRig(t, partitions, nil)
+}
+
+func newServingRig(t testing.TB, partitions int, serve func(context.Context, *Host, *transport.Conn)) *rig {
+	t.Helper()
+	r := &rig{t: t, serve: serve, creds: make(map[uint64]*transport.Credentials), disks: make(map[uint64]*vfs.Mem), stores: make(map[uint64]*vfs.Mem), faulty: make(map[uint64]*vfs.Faulty), hosts: make(map[uint64]*Host), acked: make(map[string]int)}
 	r.cluster = &cluster.Cluster{Containers: []cluster.Container{{Name: "items", PartitionKey: []string{"/k"}, Partitions: partitions}}}
 	dir := t.TempDir()
 	a, err := transport.NewAuthority(dir, time.Now())
+	must(t, err)
+	must(t, os.Mkdir(filepath.Join(dir, "client"), 0o700))
+	must(t, a.IssueClient(filepath.Join(dir, "client"), time.Now()))
+	r.creds[0], err = transport.LoadCredentials(filepath.Join(dir, "client"))
 	must(t, err)
 	for id := uint64(1); id <= 3; id++ {
 		d := filepath.Join(dir, fmt.Sprint(id))
@@ -95,7 +105,7 @@ func (r *rig) start(id uint64) error {
 		}
 	}
 	h, err := Open(context.Background(), Config{
-		Node: id, Cluster: r.cluster, Dir: "store", Engine: o, Workers: 2, fs: disk, keepEntries: 1,
+		Node: id, Cluster: r.cluster, Dir: "store", Engine: o, Workers: 2, fs: disk, keepEntries: 1, Client: r.serve,
 		Network: func(handler transport.Handler) (Network, error) {
 			return transport.New(transport.Config{Node: id, Credentials: r.creds[id], Peers: peers, Listener: r.net.Listen(address(id)), Dial: r.net.Dialer(address(id)), Handler: handler}), nil
 		},

@@ -49,9 +49,12 @@ func (p *Planner) balance(now time.Time) []Step {
 // node that has the most left.
 func (p *Planner) relieve(n *node, lowest float64) (k *group, s Step, ok bool) {
 	own := n.share(0, 0)
+	// What is moved must leave the other node clearly below this one, or the next plan could
+	// take it back.
+	ceiling := own - p.policy.Tolerance
 	byLoad := n.Load > 0 && n.load/n.Load == own
-	best := own // the larger share of the two afterwards
 	if byLoad {
+		best := own // the larger share of the two afterwards
 		for _, id := range n.groups {
 			g := p.groups[id]
 			if g.Leader != n.ID || !p.settled(g) {
@@ -63,6 +66,9 @@ func (p *Planner) relieve(n *node, lowest float64) (k *group, s Step, ok bool) {
 				if r.Role != topology.Voter || to == n || !to.Live || to.Draining {
 					continue
 				}
+				if to.share(0, more) > ceiling {
+					continue
+				}
 				if after := max(to.share(0, more), n.share(0, -more)); after < best {
 					k, s, best = g, Step{Kind: Transfer, Node: to.ID}, after
 				}
@@ -72,9 +78,7 @@ func (p *Planner) relieve(n *node, lowest float64) (k *group, s Step, ok bool) {
 			return k, s, true
 		}
 	}
-	// The group that takes the most off is tried first. A copy must leave the other node clearly
-	// below this one, or the next plan could take it back.
-	ceiling := own - p.policy.Tolerance
+	// The group that takes the most off is tried first.
 	left := func(g *group) float64 { return n.share(-g.Bytes, -g.loadOn(n.ID)) }
 	var candidates []*group
 	for _, id := range n.groups {

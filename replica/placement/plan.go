@@ -67,9 +67,13 @@ func (p *Planner) Plan(now time.Time) []Step {
 		}
 	}
 	var steps []Step
+	var blocked []*group // the nodes of their leaders have copies to send
 	for _, u := range waiting {
 		s, ok := p.next(u.k, u.n, free > 0)
 		if !ok {
+			if u.n.copies() && p.nodes[u.k.Leader].out >= p.policy.Out {
+				blocked = append(blocked, u.k)
+			}
 			continue
 		}
 		steps = append(steps, p.begin(u.k, s, now))
@@ -77,7 +81,27 @@ func (p *Planner) Plan(now time.Time) []Step {
 			free--
 		}
 	}
+	// A node that sends nothing while others have a queue leads a group of the queue next.
+	chosen := make(map[topology.NodeID]bool)
+	for _, k := range blocked {
+		if free == 0 {
+			break
+		}
+		for _, r := range k.Replicas {
+			n := p.nodes[r.Node]
+			if r.Role == topology.Voter && n.Live && !n.Draining && n.out < p.policy.Out && !chosen[r.Node] {
+				chosen[r.Node] = true
+				steps = append(steps, p.begin(k, Step{Kind: Transfer, Node: r.Node}, now))
+				break
+			}
+		}
+	}
 	return append(steps, p.balance(now)...)
+}
+
+// copies reports whether the need is met by a copy.
+func (n need) copies() bool {
+	return n == oneFailureFromLoss || n == tooFew || n == drain || n == crowded
 }
 
 // takes reports whether the node may get another copy.
@@ -166,7 +190,8 @@ func (p *Planner) finish(k *group) (s Step, ok bool) {
 }
 
 // spare returns the replica that the group can do without best: on a lost node, on one that
-// drains, in a zone with another voter, on the node that has least left.
+// drains, in a zone with another voter, on the node that has least left without it. The
+// choice does not depend on who leads, since the leader hands over before it is removed.
 func (p *Planner) spare(k *group) topology.Replica {
 	zones := p.zones(k)
 	rank := func(r topology.Replica) (lost, draining, crowd int, share float64) {
@@ -177,7 +202,7 @@ func (p *Planner) spare(k *group) topology.Replica {
 		if n.Draining {
 			draining = 1
 		}
-		return lost, draining, zones[n.Zone], n.share(0, 0)
+		return lost, draining, zones[n.Zone], n.share(-k.Bytes, -k.loadOn(n.ID))
 	}
 	return slices.MaxFunc(k.Replicas, func(a, b topology.Replica) int {
 		if p.voterOf(a) != p.voterOf(b) { // a learner goes only if its node is lost

@@ -94,6 +94,8 @@ type Planner struct {
 	attention map[topology.GroupID]bool
 	// underway has the groups with a step under way.
 	underway map[topology.GroupID]*group
+	short    map[topology.GroupID]*group // groups with fewer live voters than the policy wants
+	copies   int                         // replicas that are incoming
 }
 
 // node is a node with what is on it, what is on its way to it included.
@@ -124,6 +126,7 @@ func New(p Policy) *Planner {
 		groups:    make(map[topology.GroupID]*group),
 		attention: make(map[topology.GroupID]bool),
 		underway:  make(map[topology.GroupID]*group),
+		short:     make(map[topology.GroupID]*group),
 	}
 }
 
@@ -156,6 +159,16 @@ func (p *Planner) Node(told Node) {
 func (p *Planner) attend(n *node) {
 	for _, id := range n.groups {
 		p.attention[id] = true
+		p.look(p.groups[id])
+	}
+}
+
+// look notes whether a group lacks a live voter.
+func (p *Planner) look(k *group) {
+	if live, _ := p.voters(k); live < p.policy.Voters {
+		p.short[k.ID] = k
+	} else {
+		delete(p.short, k.ID)
 	}
 }
 
@@ -179,6 +192,7 @@ func (p *Planner) Group(g *topology.Group, r Report) {
 	k.Group, k.Report = g, r
 	p.count(k, +1)
 	p.foresee(k, +1)
+	p.look(k)
 	p.attention[g.ID] = true
 }
 
@@ -188,6 +202,7 @@ func (p *Planner) Forget(id topology.GroupID) {
 		p.settle(k)
 		p.count(k, -1)
 		delete(p.groups, id)
+		delete(p.short, id)
 		delete(p.attention, id)
 	}
 }
@@ -209,6 +224,7 @@ func (p *Planner) count(k *group, sign int) {
 		if r.Role == topology.Incoming {
 			n.in += sign
 			p.node(k.Leader).out += sign
+			p.copies += sign
 		}
 		i, found := slices.BinarySearch(n.groups, k.ID)
 		if sign > 0 && !found {
@@ -270,9 +286,9 @@ type Status struct {
 	Mean, Max float64
 }
 
-// Status counts. Its time depends on the number of all groups.
+// Status counts. Its time depends on the number of nodes and of the groups that lack a voter.
 func (p *Planner) Status() Status {
-	s := Status{Nodes: len(p.order), Groups: len(p.groups)}
+	s := Status{Nodes: len(p.order), Groups: len(p.groups), Short: len(p.short), Copies: p.copies}
 	var sum float64
 	for _, n := range p.order {
 		if !n.Live {
@@ -286,17 +302,12 @@ func (p *Planner) Status() Status {
 	if live := s.Nodes - s.Lost; live > 0 {
 		s.Mean = sum / float64(live)
 	}
-	for _, k := range p.groups {
-		live, voters := p.voters(k)
-		if live < p.policy.Voters {
-			s.Short++
-		}
-		if 2*live <= voters {
+	for _, k := range p.short {
+		if live, voters := p.voters(k); 2*live <= voters {
 			s.Stuck++
 		}
-		if _, ok := k.Moving(); ok {
-			s.Copies++
-		}
+	}
+	for _, k := range p.underway {
 		if k.step.Kind == Split {
 			s.Splits++
 		}

@@ -1,0 +1,94 @@
+package engine
+
+import (
+	"context"
+	"testing"
+
+	"github.com/cleavestore/cleave/internal/vfs"
+	"github.com/cleavestore/cleave/internal/workload"
+)
+
+// cliffStore returns a container with n documents of the cliffs, all indexed, in one
+// physical partition and one run.
+func cliffStore(t *testing.T, n int, policy IndexPolicy) *Container {
+	ctx := context.Background()
+	opts := testOptions(vfs.NewMem())
+	opts.memtableBytes, opts.FileBytes = 32<<20, 1<<20
+	db, c := openStore(t, opts, ContainerDef{PartitionKey: []string{"/k"}, MinPartitions: 1, Index: policy})
+	for i := range n {
+		if _, err := c.Upsert(ctx, workload.CliffDocument(nil, i, n), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := db.Compact(ctx); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// work is what a query costs, in documents: those that it reads, and the terms that it
+// looks at, of which about twenty take as long.
+func work(st QueryStats) float64 { return float64(st.Documents) + float64(st.Terms)/20 }
+
+// firstTime is the share of a scan that a query may cost more when its file is new, or what
+// queries have learnt from it was forgotten: it looks at each term of a path once.
+const firstTime = 0.055
+
+// TestQueryCliffs bounds the work of queries that an index answers with little, by counting
+// it. Each is asked twice: the first time it may have to learn something of the indexes.
+func TestQueryCliffs(t *testing.T) {
+	ctx := context.Background()
+	n := amount(20_000, 8_000, 4_000)
+	c := cliffStore(t, n, IndexAll())
+	read := func(q Query) (results int, spent float64) {
+		t.Helper()
+		r := c.Query(ctx, AllPartitions(), q)
+		for _, err := range r.All() {
+			if err != nil {
+				t.Fatal(err)
+			}
+			results++
+		}
+		return results, work(r.Stats())
+	}
+	for _, shape := range workload.Cliffs(n) {
+		t.Run(shape.Name, func(t *testing.T) {
+			q, err := ParseQuery(shape.Text, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all, whole := read(q)
+			if shape.Page == 0 {
+				_, again := read(q)
+				if most := shape.Share * float64(n); whole > most+firstTime*float64(n) || again > most {
+					t.Errorf("%.0f documents' worth of work for %d results, then %.0f, want at most %.0f", whole, all, again, most)
+				}
+				return
+			}
+			var pages int
+			var paged float64
+			got := 0
+			q.Limit = shape.Page
+			for {
+				r := c.Query(ctx, AllPartitions(), q)
+				for _, err := range r.All() {
+					if err != nil {
+						t.Fatal(err)
+					}
+					got++
+				}
+				pages++
+				paged += work(r.Stats())
+				if q.Continue = r.Continue(); q.Continue == "" {
+					break
+				}
+				if len(q.Continue) > 1<<10 {
+					t.Errorf("a continuation of %d bytes", len(q.Continue))
+				}
+			}
+			if most := shape.Share*whole + float64(2*pages); got != all || paged > most {
+				t.Errorf("%d of %d results in %d pages: %.0f documents' worth of work, want at most %.0f; all at once take %.0f", got, all, pages, paged, most, whole)
+			}
+		})
+	}
+}

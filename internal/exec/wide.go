@@ -1,0 +1,211 @@
+package exec
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+
+	"github.com/cleavestore/cleave/index"
+	"github.com/cleavestore/cleave/internal/lsm"
+)
+
+// A plan is wide in a file if evaluating it walks many terms: c.price > 10 may have as
+// many as there are documents. Then it can take less to test documents one after the
+// other, above all if only a few results are wanted. Which is less depends on how many
+// documents match, which is known when it is too late. So a source with a wide plan
+// guesses first: it takes all documents for candidates, until so many of them have not
+// matched that evaluating the plan had taken no longer. Then it evaluates the plan. This
+// takes at most twice as long as the better of both.
+//
+// The pages of a query are queries by themselves. index.Kept remembers for each file what
+// the pages before have spent on guesses, and the evaluated plan. So all pages together
+// evaluate the plan at most once, as long as it is kept.
+const (
+	// Looking up a term takes as long as walking so many.
+	termsPerLookup = 40
+	// firstGuess is the number of ordinals of the first guess, leastGuess the least number
+	// of any.
+	firstGuess, leastGuess = 256, 8
+)
+
+// worth returns how many documents can be tested in the time that evaluating the plan
+// takes.
+func (n *planNode) worth(r *index.Reader) (int64, error) {
+	terms, err := n.terms(r)
+	return terms / Limits.TermsPerDocument, err
+}
+
+// terms returns about how many terms evaluating the plan walks.
+func (n *planNode) terms(r *index.Reader) (terms int64, err error) {
+	for i := range n.spans {
+		if oneTerm(&n.spans[i]) {
+			terms += termsPerLookup
+			continue
+		}
+		more, err := r.Estimate(n.spans[i])
+		if err != nil {
+			return 0, err
+		}
+		terms += more
+	}
+	for _, sub := range n.sub {
+		more, err := sub.terms(r)
+		if err != nil {
+			return 0, err
+		}
+		terms += more
+	}
+	return terms, nil
+}
+
+// question identifies the plan.
+func (n *planNode) question() *index.Question {
+	if q := n.asked.Load(); q != nil {
+		return q
+	}
+	h := sha256.New()
+	var head []byte
+	var add func(n *planNode)
+	add = func(n *planNode) {
+		head = binary.AppendUvarint(append(head[:0], byte(n.op)), uint64(len(n.spans)))
+		head = binary.AppendUvarint(head, uint64(len(n.sub)))
+		h.Write(head)
+		for i := range n.spans {
+			for _, key := range [][]byte{n.spans[i].From, n.spans[i].To} {
+				h.Write(binary.AppendUvarint(head[:0], uint64(len(key))))
+				h.Write(key)
+			}
+		}
+		for _, sub := range n.sub {
+			add(sub)
+		}
+	}
+	add(n)
+	q := index.Question(h.Sum(nil))
+	n.asked.Store(&q)
+	return &q
+}
+
+// weigh sets s.worth.
+func (c *candidates) weigh(s *candidateSource, plan *planNode) error {
+	s.plan, s.worth = plan, 0
+	if len(plan.spans)+len(plan.sub) == 0 {
+		return nil
+	}
+	return s.Use(func(r *index.Reader) (err error) {
+		s.worth, err = plan.worth(r)
+		c.worth += s.worth
+		return err
+	})
+}
+
+// isWide says that the plan of a source is wide, in all sources together: see Limits.
+func (c *candidates) isWide(s *candidateSource) bool { return s.worth > 0 && c.worth >= Limits.Wide }
+
+// toSpend returns how many documents that do not match may still be tested in place of
+// evaluating the plan, given what the pages before have spent.
+func (s *candidateSource) toSpend(spent int64) int64 { return s.worth - spent - s.missed }
+
+// guess returns the candidates among the ordinals of a source with a wide plan from lo, to
+// one that it chooses. s.guessed says whether they are a guess.
+func (c *candidates) guess(s *candidateSource, r *index.Reader, lo, hi uint32) (set *index.Set, to uint32, err error) {
+	q := s.plan.question()
+	kept, _, spent := c.kept.Set(r, q)
+	s.guessed = false
+	if kept != nil {
+		set = c.sets.get(lo, hi)
+		set.Take(kept)
+		return set, hi, nil
+	}
+	left := s.toSpend(spent)
+	switch {
+	case int64(hi-lo) <= left:
+		to = hi
+	case left <= 0 || !c.stepwise && c.order == nil:
+		set, err = c.answer(s.plan, r, lo, hi)
+		return set, hi, err
+	case c.order != nil:
+		to = hi // restrict takes only the first of them
+	default:
+		if s.guesses == 0 {
+			s.guesses = firstGuess
+		}
+		to = lo + uint32(min(int64(s.guesses), int64(hi-lo), max(left, leastGuess)))
+		s.guesses = stepAfter(s.guesses, s.hi)
+	}
+	s.guessed = true
+	set = c.sets.get(lo, to)
+	set.Fill()
+	return set, to, nil
+}
+
+// answer evaluates a plan for the ordinals from lo to hi, and keeps its set if other pages
+// may ask for it.
+func (c *candidates) answer(plan *planNode, r *index.Reader, lo, hi uint32) (*index.Set, error) {
+	items := r.Info().Items
+	if !c.paged || int64(items)/8 > index.KeptBytes/2 {
+		return c.sets.eval(plan, r, lo, hi)
+	}
+	q := plan.question()
+	if kept, _, _ := c.kept.Set(r, q); kept != nil {
+		set := c.sets.get(lo, hi)
+		set.Take(kept)
+		return set, nil
+	}
+	all, err := c.sets.eval(plan, r, 0, items)
+	if err != nil {
+		return nil, err
+	}
+	c.kept.Keep(r, q, all)
+	if lo == 0 && hi == items {
+		return all, nil
+	}
+	set := c.sets.get(lo, hi)
+	set.Take(all)
+	c.sets.put(all)
+	return set, nil
+}
+
+// tested counts the documents of the current source that were tested since the last call
+// and have not matched.
+func (c *candidates) tested() {
+	if c.tests == nil {
+		return
+	}
+	if c.current != nil && c.current.guessed {
+		c.current.missed += c.tests.missed - c.missed
+	}
+	c.missed = c.tests.missed
+}
+
+// settle tells the pages that follow what a source has spent on guesses.
+func (c *candidates) settle(s *candidateSource) {
+	if s.missed > 0 && c.isWide(s) && c.paged && s.Source != nil && s.Index != nil {
+		c.kept.Spend(s.Index, s.plan.question(), s.missed)
+	}
+}
+
+// present returns the ordinals of an index that have a term of a span with all values at
+// a path. all says that these are all ordinals: then the set may be nil.
+func (c *candidates) present(r *index.Reader, span index.Span, lo, hi uint32) (set *index.Set, all bool, err error) {
+	plan := &planNode{op: planSpans, spans: []index.Span{span}}
+	q := plan.question()
+	kept, full, _ := c.kept.Set(r, q)
+	if full {
+		return nil, true, nil
+	}
+	if set = c.sets.get(lo, hi); kept != nil {
+		set.Take(kept)
+		return set, false, nil
+	}
+	items := r.Info().Items
+	every := c.sets.get(0, items)
+	defer c.sets.put(every)
+	n, err := r.UnionCount(lsm.OrBackground(c.sets.ctx), span, every)
+	c.sets.terms += n
+	if err != nil {
+		return set, false, err
+	}
+	full = c.kept.Keep(r, q, every)
+	set.Take(every)
+	return set, full, nil
+}

@@ -1,0 +1,507 @@
+// Package client writes to and reads from a cluster. A Client finds the leader of each group,
+// follows it when it changes, and repeats a command whose outcome it has not heard under the
+// command's id, so that it is carried out at most once.
+package client
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/cleavestore/cleave/engine"
+	"github.com/cleavestore/cleave/partmap"
+	"github.com/cleavestore/cleave/replica/cluster"
+	"github.com/cleavestore/cleave/replica/command"
+	"github.com/cleavestore/cleave/replica/group"
+	"github.com/cleavestore/cleave/replica/host"
+	"github.com/cleavestore/cleave/replica/protocol"
+	"github.com/cleavestore/cleave/replica/transport"
+)
+
+// Errors, for errors.Is; those of the engine too.
+var (
+	// ErrUnknown says that a write may or may not have been carried out, and that it will not
+	// be repeated.
+	ErrUnknown = errors.New("outcome of the write is unknown")
+	// ErrClosed says that the client is closed.
+	ErrClosed = errors.New("client is closed")
+	// ErrResults says that a write was carried out, or refused, by an earlier try: how is not known.
+	ErrResults = errors.New("write was decided by an earlier try, whose results are lost")
+)
+
+// Config says what a Client is made of.
+type Config struct {
+	Cluster     *cluster.Cluster
+	Credentials *transport.Credentials
+	Dial        transport.Dialer // nil: TCP
+	// TryTime is how long one node is waited for before another one is asked. 0: a second.
+	TryTime time.Duration
+}
+
+// Client is a client of a cluster. Its methods are safe for concurrent use.
+type Client struct {
+	cfg    Config
+	groups map[string][]*groupState // of each container, by range
+	links  map[uint64]*link
+	prefix [8]byte // of the ids of commands
+	number atomic.Uint64
+	closed atomic.Bool
+}
+
+// groupState is what the client knows of a group.
+type groupState struct {
+	cluster.Group
+	leader  atomic.Uint64 // node
+	applied atomic.Uint64 // newest entry that it has heard of
+}
+
+// link is the connection with a node.
+type link struct {
+	node *cluster.Node
+	mu   struct {
+		sync.Mutex
+		conn    *transport.Conn
+		dialing chan struct{} // closed when a dial has ended; nil: none is under way
+		err     error         // of the last one
+		failed  time.Time     // when it was
+		calls   map[uint64]chan reply
+		number  uint64
+	}
+}
+
+type reply struct {
+	protocol.Reply
+	err error // of the connection
+}
+
+const (
+	redial  = 50 * time.Millisecond // after a dial that has failed
+	backoff = 10 * time.Millisecond // before another try, growing
+	longest = 100 * time.Millisecond
+)
+
+// errLink says that no answer came.
+var errLink = errors.New("no answer")
+
+// New makes a client. It connects when it is used.
+func New(cfg Config) *Client {
+	if cfg.Dial == nil {
+		cfg.Dial = transport.TCP
+	}
+	if cfg.TryTime == 0 {
+		cfg.TryTime = time.Second
+	}
+	c := &Client{cfg: cfg, groups: make(map[string][]*groupState), links: make(map[uint64]*link)}
+	rand.Read(c.prefix[:]) // never fails
+	for _, g := range cfg.Cluster.Groups() {
+		s := &groupState{Group: g}
+		s.leader.Store(g.Replicas[0])
+		c.groups[g.Container] = append(c.groups[g.Container], s)
+	}
+	for i := range cfg.Cluster.Nodes {
+		l := &link{node: &cfg.Cluster.Nodes[i]}
+		l.mu.calls = make(map[uint64]chan reply)
+		c.links[l.node.ID] = l
+	}
+	return c
+}
+
+// Close closes the connections. Calls that are under way end with an error.
+func (c *Client) Close() {
+	c.closed.Store(true)
+	for _, l := range c.links {
+		l.mu.Lock()
+		conn := l.mu.conn
+		l.mu.Unlock()
+		if conn != nil {
+			conn.Close()
+		}
+	}
+}
+
+// route returns the group of a key.
+func (c *Client) route(container string, key engine.PartitionKey) (*groupState, error) {
+	groups := c.groups[container]
+	if groups == nil {
+		return nil, fmt.Errorf("container %q: %w", container, engine.ErrNoContainer)
+	}
+	if !key.Valid() {
+		return nil, fmt.Errorf("%w: the partition key is not given", engine.ErrInvalid)
+	}
+	epk := key.EPK()
+	at, _ := slices.BinarySearchFunc(groups, epk, func(g *groupState, e partmap.EPK) int {
+		if g.Range.Max.Compare(&e) <= 0 {
+			return -1
+		}
+		return 1
+	})
+	return groups[at], nil
+}
+
+// GroupOf returns the group of a partition key, 0 if there is no such container.
+func (c *Client) GroupOf(container string, key engine.PartitionKey) uint64 {
+	g, err := c.route(container, key)
+	if err != nil {
+		return 0
+	}
+	return g.ID
+}
+
+// Upsert writes a JSON document. It returns when the write is durable in a quorum of the
+// group's replicas, or will not be repeated: see Batch.
+func (c *Client) Upsert(ctx context.Context, container string, key engine.PartitionKey, doc []byte) (engine.Meta, error) {
+	metas, err := c.Batch(ctx, container, key, command.Operation{Kind: command.Upsert, Body: doc})
+	if err != nil {
+		return engine.Meta{}, err
+	}
+	return metas[0], nil
+}
+
+// Batch carries operations on items of one logical partition out, all or none. It tries until
+// the context ends. Errors: those of engine.Container.Commit; ErrUnknown, with the error of the
+// context or with group.ErrExpired; ErrResults, if the answer to an earlier try was lost, and
+// the group knows only that it has decided the command.
+func (c *Client) Batch(ctx context.Context, container string, key engine.PartitionKey, ops ...command.Operation) ([]engine.Meta, error) {
+	g, err := c.route(container, key)
+	if err != nil {
+		return nil, err
+	}
+	cmd := command.Command{After: g.applied.Load(), Time: time.UnixMilli(0), Batches: []command.Batch{{Key: key, Operations: ops}}}
+	c.newID(&cmd.ID)
+	encoded := cmd.Append(nil)
+	var last error
+	unknown := false // an earlier try may have been carried out
+	t := try{c: c, g: g}
+	for {
+		node, err := t.next(ctx)
+		if err != nil {
+			return nil, giveUp(unknown, err, last)
+		}
+		r, sent := c.ask(ctx, node, protocol.Propose, func(dst []byte, number uint64) []byte {
+			return protocol.AppendPropose(dst, number, g.ID, container, encoded)
+		})
+		c.learn(g, &r)
+		switch {
+		case r.err != nil:
+			unknown = unknown || sent
+			last = r.err
+			t.failed(node)
+		case r.Err == nil:
+			return outcome(&r)
+		case errors.Is(r.Err, group.ErrUnknown):
+			unknown, last = true, r.Err
+		case errors.Is(r.Err, group.ErrExpired) && !unknown:
+			// Nobody has carried it out, so it may have another id and begin later.
+			c.newID(&cmd.ID)
+			cmd.After = max(r.Applied, cmd.After)
+			encoded, last = cmd.Append(encoded[:0]), r.Err
+		case errors.Is(r.Err, group.ErrNotLeader), errors.Is(r.Err, group.ErrBusy), errors.Is(r.Err, group.ErrFailed), errors.Is(r.Err, protocol.ErrNoGroup):
+			last = r.Err
+			t.refused(node, &r)
+		case unknown:
+			return nil, fmt.Errorf("%w: %w", ErrUnknown, r.Err)
+		default:
+			return nil, r.Err
+		}
+	}
+}
+
+func outcome(r *reply) ([]engine.Meta, error) {
+	o, err := r.Outcome()
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("%w: %w", ErrUnknown, err)
+	case len(o.Results) == 0:
+		return nil, ErrResults
+	}
+	return o.Results[0].Metas, o.Results[0].Err
+}
+
+func giveUp(unknown bool, err, last error) error {
+	if last != nil {
+		err = fmt.Errorf("%w; the last answer was: %w", err, last)
+	}
+	if unknown {
+		return fmt.Errorf("%w: %w", ErrUnknown, err)
+	}
+	return err
+}
+
+func (c *Client) newID(id *command.ID) {
+	copy(id[:], c.prefix[:])
+	binary.BigEndian.PutUint64(id[8:], c.number.Add(1))
+}
+
+// Read returns an item. Its error is engine.ErrNotFound if there is none.
+func (c *Client) Read(ctx context.Context, level protocol.Level, container string, key engine.PartitionKey, id string) (engine.Item, error) {
+	r, err := c.read(ctx, protocol.Read, &protocol.ReadRequest{Level: level, Container: container, Key: key, ID: id})
+	if err != nil {
+		return engine.Item{}, err
+	}
+	it, err := r.Item()
+	it.Key = key
+	return it, err
+}
+
+// Scan returns a page of the items of a logical partition whose ids are higher than after, in
+// the order of their ids, and whether there are more.
+func (c *Client) Scan(ctx context.Context, level protocol.Level, container string, key engine.PartitionKey, after string, limit int) (items []engine.Item, more bool, err error) {
+	r, err := c.read(ctx, protocol.Scan, &protocol.ReadRequest{Level: level, Container: container, Key: key, ID: after, Limit: uint64(max(limit, 1))})
+	if err != nil {
+		return nil, false, err
+	}
+	items, more, err = r.Items()
+	for i := range items {
+		items[i].Key = key
+	}
+	return items, more, err
+}
+
+func (c *Client) read(ctx context.Context, kind transport.Kind, q *protocol.ReadRequest) (*reply, error) {
+	g, err := c.route(q.Container, q.Key)
+	if err != nil {
+		return nil, err
+	}
+	q.Group = g.ID
+	var last error
+	t := try{c: c, g: g}
+	for {
+		node, err := t.next(ctx)
+		if err != nil {
+			return nil, giveUp(false, err, last)
+		}
+		r, _ := c.ask(ctx, node, kind, func(dst []byte, number uint64) []byte { return q.Append(dst, kind, number) })
+		c.learn(g, &r)
+		switch {
+		case r.err != nil:
+			last = r.err
+			t.failed(node)
+		case r.Err == nil:
+			return &r, nil
+		case errors.Is(r.Err, group.ErrBusy), errors.Is(r.Err, group.ErrUnknown), errors.Is(r.Err, group.ErrFailed), errors.Is(r.Err, protocol.ErrNoGroup):
+			last = r.Err
+			t.refused(node, &r)
+		default:
+			return nil, r.Err
+		}
+	}
+}
+
+// Status returns the status of a node.
+func (c *Client) Status(ctx context.Context, node uint64) (s host.Status, err error) {
+	if c.links[node] == nil {
+		return s, fmt.Errorf("node %d: %w", node, engine.ErrNotFound)
+	}
+	r, _ := c.ask(ctx, node, protocol.Status, protocol.AppendStatus)
+	if err = errors.Join(r.err, r.Err); err != nil {
+		return s, err
+	}
+	return s, json.Unmarshal(r.Text(), &s)
+}
+
+// learn keeps what an answer says of a group.
+func (c *Client) learn(g *groupState, r *reply) {
+	if r.err != nil {
+		return
+	}
+	if r.Leader != 0 && c.links[r.Leader] != nil {
+		g.leader.Store(r.Leader)
+	}
+	for {
+		before := g.applied.Load()
+		if r.Applied <= before || g.applied.CompareAndSwap(before, r.Applied) {
+			return
+		}
+	}
+}
+
+// try chooses the nodes that are asked one after the other.
+type try struct {
+	c     *Client
+	g     *groupState
+	count int
+	at    int    // in g.Replicas, once the leader has not answered
+	avoid uint64 // node that has failed
+	wait  time.Duration
+}
+
+// next returns the node to ask. It waits before it asks again.
+func (t *try) next(ctx context.Context) (uint64, error) {
+	if t.c.closed.Load() {
+		return 0, ErrClosed
+	}
+	if t.wait > 0 {
+		select {
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		case <-time.After(t.wait):
+		}
+		t.wait = 0
+	}
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
+	t.count++
+	if leader := t.g.leader.Load(); leader != t.avoid {
+		return leader, nil
+	}
+	t.at++
+	return t.g.Replicas[t.at%len(t.g.Replicas)], nil
+}
+
+// failed notes that a node has not answered.
+func (t *try) failed(node uint64) {
+	t.avoid = node
+	t.pause()
+}
+
+// refused notes that a node does not lead, or takes nothing for now.
+func (t *try) refused(node uint64, r *reply) {
+	if errors.Is(r.Err, group.ErrBusy) {
+		t.pause()
+		return
+	}
+	if r.Leader == 0 || r.Leader == node {
+		t.avoid = node // it knows no other one
+	} else if r.Leader != t.avoid {
+		return // at once
+	}
+	t.pause()
+}
+
+func (t *try) pause() { t.wait = min(backoff*time.Duration(max(t.count, 1)), longest) }
+
+// ask sends a request to a node and waits for its answer. sent says that the node may have got it.
+func (c *Client) ask(ctx context.Context, node uint64, kind transport.Kind, fill func(dst []byte, number uint64) []byte) (r reply, sent bool) {
+	l := c.links[node]
+	conn, err := c.connect(ctx, l)
+	if err != nil {
+		return reply{err: err}, false
+	}
+	answer := channels.Get().(chan reply)
+	l.mu.Lock()
+	l.mu.number++
+	number := l.mu.number
+	l.mu.calls[number] = answer
+	l.mu.Unlock()
+	if !conn.Send(kind, func(dst []byte) []byte { return fill(dst, number) }) {
+		err = fmt.Errorf("node %d: %w: its connection is closed, or takes nothing more", node, errLink)
+	}
+	if err == nil {
+		timeout := timers.Get().(*time.Timer)
+		timeout.Reset(c.cfg.TryTime)
+		select {
+		case r = <-answer:
+		case <-ctx.Done():
+			err = ctx.Err()
+		case <-timeout.C:
+			err = fmt.Errorf("node %d: %w within %v", node, errLink, c.cfg.TryTime)
+		case <-conn.Done():
+			err = fmt.Errorf("node %d: %w: the connection has ended", node, errLink)
+		}
+		timeout.Stop()
+		timers.Put(timeout)
+		sent = true
+	}
+	if err == nil {
+		channels.Put(answer)
+		return r, sent
+	}
+	l.mu.Lock()
+	delete(l.mu.calls, number) // the answer may be in the channel already, which is not used again
+	l.mu.Unlock()
+	return reply{err: err}, sent
+}
+
+var (
+	channels = sync.Pool{New: func() any { return make(chan reply, 1) }}
+	timers   = sync.Pool{New: func() any {
+		t := time.NewTimer(time.Hour)
+		t.Stop()
+		return t
+	}}
+)
+
+// connect returns a connection with a node. One call dials, the others wait for it.
+func (c *Client) connect(ctx context.Context, l *link) (*transport.Conn, error) {
+	for {
+		l.mu.Lock()
+		conn, dialing := l.mu.conn, l.mu.dialing
+		switch {
+		case conn != nil:
+			l.mu.Unlock()
+			return conn, nil
+		case dialing != nil:
+			l.mu.Unlock()
+			select {
+			case <-dialing:
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			}
+			continue
+		case l.mu.err != nil && time.Since(l.mu.failed) < redial:
+			err := l.mu.err
+			l.mu.Unlock()
+			return nil, err
+		case c.closed.Load():
+			l.mu.Unlock()
+			return nil, ErrClosed
+		}
+		dialing = make(chan struct{})
+		l.mu.dialing = dialing
+		l.mu.Unlock()
+		go c.dial(l, dialing) // not with ctx: others wait too
+	}
+}
+
+func (c *Client) dial(l *link, done chan struct{}) {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	conn, err := transport.DialClient(ctx, c.cfg.Dial, c.cfg.Credentials, l.node.ID, l.node.Address)
+	l.mu.Lock()
+	l.mu.conn, l.mu.err, l.mu.failed, l.mu.dialing = conn, err, time.Now(), nil
+	l.mu.Unlock()
+	if err == nil {
+		go l.receive(conn)
+		if c.closed.Load() {
+			conn.Close()
+		}
+	}
+	close(done)
+}
+
+// receive gives answers to those who wait for them.
+func (l *link) receive(conn *transport.Conn) {
+	defer func() {
+		conn.Close()
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if l.mu.conn == conn {
+			l.mu.conn = nil
+		}
+	}()
+	for {
+		kind, payload, err := conn.Read()
+		if err != nil || kind != protocol.Answer {
+			return
+		}
+		p, err := protocol.DecodeAnswer(append([]byte(nil), payload...))
+		if err != nil {
+			return
+		}
+		l.mu.Lock()
+		answer := l.mu.calls[p.Number]
+		delete(l.mu.calls, p.Number)
+		l.mu.Unlock()
+		if answer != nil {
+			answer <- reply{Reply: p}
+		}
+	}
+}

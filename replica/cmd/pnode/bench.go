@@ -1,0 +1,171 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/cleavestore/cleave/engine"
+	"github.com/cleavestore/cleave/internal/cli"
+	"github.com/cleavestore/cleave/replica/cluster"
+	"github.com/cleavestore/cleave/replica/protocol"
+)
+
+type benchCommand struct {
+	Dir        string        `help:"Directory for the cluster, which is kept. Default: a temporary one, which is removed." type:"path"`
+	Partitions int           `help:"Physical partitions, each a Raft group." default:"8"`
+	Clients    int           `help:"Clients at the same time." default:"64"`
+	Size       int           `help:"Size of a document, in bytes." default:"300"`
+	Time       time.Duration `help:"How long each measurement takes." default:"5s"`
+	Repeat     int           `help:"How often each is made." default:"3"`
+	Idle       bool          `help:"Measure what the groups cost when nothing happens, and nothing else."`
+	Profile    bool          `help:"Keep profiles of the processor in the directory."`
+}
+
+// figure is one measurement.
+type figure struct {
+	count     int64
+	took      time.Duration
+	p50, p99  time.Duration
+	nodes, me time.Duration // of processors
+}
+
+// Run implements the command.
+func (c *benchCommand) Run(ctx context.Context, e *environment) error {
+	dir, remove, err := trialDir(c.Dir)
+	if err != nil {
+		return err
+	}
+	defer remove()
+	t, err := newTrial(ctx, dir, []cluster.Container{{Name: container, PartitionKey: []string{"/k"}, Partitions: c.Partitions}}, c.Profile)
+	if err != nil {
+		return err
+	}
+	defer t.close()
+	if c.Idle {
+		return c.idle(ctx, e, t)
+	}
+	table := cli.NewTable("what", "clients", "per second", "p50", "p99", "CPU of the nodes, each", "CPU of the client, each")
+	keys := make([]string, 1000)
+	for i := range keys {
+		keys[i] = keyOf(0, i)
+		keys[i] = fmt.Sprint("k", i)
+	}
+	put := func(ctx context.Context, worker, n int) error {
+		key := keys[(worker*31+n)%len(keys)]
+		id := fmt.Sprint("i", worker, "-", n%100)
+		_, err := t.client.Upsert(ctx, container, engine.StringKey(key), document(id, key, n, c.Size))
+		return err
+	}
+	read := func(level protocol.Level) func(ctx context.Context, worker, n int) error {
+		return func(ctx context.Context, worker, n int) error {
+			key := keys[(worker*31+n)%len(keys)]
+			_, err := t.client.Read(ctx, level, container, engine.StringKey(key), "i0-1")
+			if errors.Is(err, engine.ErrNotFound) {
+				err = nil
+			}
+			return err
+		}
+	}
+	for _, m := range []struct {
+		what    string
+		clients int
+		do      func(ctx context.Context, worker, n int) error
+	}{
+		{"synced put", c.Clients, put}, {"synced put", 1, put},
+		{"strong read", c.Clients, read(protocol.Strong)}, {"strong read", 1, read(protocol.Strong)},
+		{"eventual read", c.Clients, read(protocol.Eventual)},
+	} {
+		for range c.Repeat {
+			f, err := c.measure(ctx, t, m.clients, m.do)
+			if err != nil {
+				return fmt.Errorf("%s: %w", m.what, err)
+			}
+			each := func(d time.Duration) string {
+				return (d / time.Duration(max(f.count, 1))).Round(100 * time.Nanosecond).String()
+			}
+			table.Row(m.what, fmt.Sprint(m.clients), fmt.Sprintf("%.0f", float64(f.count)/f.took.Seconds()), f.p50.Round(time.Microsecond).String(), f.p99.Round(time.Microsecond).String(), each(f.nodes), each(f.me))
+		}
+	}
+	table.Print(e.stdout, "")
+	return t.running()
+}
+
+// measure has clients do something for a while.
+func (c *benchCommand) measure(ctx context.Context, t *trial, clients int, do func(ctx context.Context, worker, n int) error) (f figure, err error) {
+	var tasks sync.WaitGroup
+	var stop atomic.Bool
+	var mu sync.Mutex
+	var times []time.Duration
+	nodes, _, err := t.usage()
+	if err != nil {
+		return f, err
+	}
+	me := ownUsage()
+	begun := time.Now()
+	for worker := range clients {
+		tasks.Go(func() {
+			var mine []time.Duration
+			var failed error
+			for n := 0; !stop.Load() && failed == nil; n++ {
+				at := time.Now()
+				failed = do(ctx, worker, n)
+				mine = append(mine, time.Since(at))
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			times, err = append(times, mine...), errors.Join(err, failed)
+		})
+	}
+	select {
+	case <-ctx.Done():
+	case <-time.After(c.Time):
+	}
+	stop.Store(true)
+	tasks.Wait()
+	f.took, f.count = time.Since(begun), int64(len(times))
+	after, _, usageErr := t.usage()
+	if err = errors.Join(err, usageErr); err != nil || f.count == 0 {
+		return f, err
+	}
+	f.nodes, f.me = after-nodes, ownUsage()-me
+	slices.Sort(times)
+	f.p50, f.p99 = times[len(times)/2], times[len(times)*99/100]
+	return f, nil
+}
+
+// idle measures groups that have nothing to do.
+func (c *benchCommand) idle(ctx context.Context, e *environment, t *trial) error {
+	for range c.Repeat {
+		before, _, err := t.usage()
+		if err != nil {
+			return err
+		}
+		begun := time.Now()
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(c.Time):
+		}
+		after, resident, err := t.usage()
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(e.stdout, "%d idle groups: %.1f %% of a processor and %d MiB for each process\n", c.Partitions, 100*(after-before).Seconds()/time.Since(begun).Seconds()/3, resident/3>>20)
+	}
+	return t.running()
+}
+
+// ownUsage returns what this process has used of processors.
+func ownUsage() time.Duration {
+	var r syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &r); err != nil {
+		return 0
+	}
+	return time.Duration(r.Utime.Nano() + r.Stime.Nano())
+}

@@ -1,0 +1,202 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"syscall"
+	"time"
+
+	"github.com/cleavestore/cleave/internal/cli"
+	"github.com/cleavestore/cleave/replica/cluster"
+)
+
+type demoCommand struct {
+	Dir        string        `help:"Directory for the cluster, which is kept. Default: a temporary one, which is removed." type:"path"`
+	Partitions int           `help:"Physical partitions, each a Raft group." default:"8"`
+	Writers    int           `help:"Clients that write." default:"32"`
+	Size       int           `help:"Size of a document, in bytes." default:"300"`
+	Rounds     int           `help:"How often a node is killed." default:"5"`
+	Stop       int           `help:"How often a node is stopped for a while, so that it goes on afterwards with what it knew." default:"1"`
+	StopTime   time.Duration `help:"For how long." default:"4s"`
+	Pause      time.Duration `help:"How long clients write before and after each of these." default:"1s"`
+	Profile    bool          `hidden:""`
+}
+
+// round is what has happened to a node.
+type round struct {
+	what   string
+	node   uint64
+	groups int           // that it led
+	gap    time.Duration // until all of them took writes again
+	acks   int64         // of all groups, meanwhile and until it was back
+	back   time.Duration // until it was up to date and led its groups again
+}
+
+// Run implements the command.
+func (c *demoCommand) Run(ctx context.Context, e *environment) error {
+	dir, remove, err := trialDir(c.Dir)
+	if err != nil {
+		return err
+	}
+	defer remove()
+	begun := time.Now()
+	t, err := newTrial(ctx, dir, []cluster.Container{{Name: container, PartitionKey: []string{"/k"}, Partitions: c.Partitions}}, c.Profile)
+	if err != nil {
+		return err
+	}
+	defer t.close()
+	fmt.Fprintf(e.stdout, "3 nodes, 3 processes, %d partitions with 3 replicas each: ready after %.1f s\n", c.Partitions, time.Since(begun).Seconds())
+	w := startWriters(ctx, t.client, c.Writers, c.Size)
+	defer w.end()
+	time.Sleep(c.Pause)
+	var rounds []round
+	for i := range c.Rounds + c.Stop {
+		r := round{what: "kill -9", node: uint64(i%3 + 1)}
+		if i >= c.Rounds {
+			r.what = "SIGSTOP"
+		}
+		if err = c.round(ctx, t, w, &r); err != nil {
+			return errors.Join(err, w.end())
+		}
+		rounds = append(rounds, r)
+		fmt.Fprintf(e.stderr, "%s node %d: gap %v, back after %v\n", r.what, r.node, r.gap.Round(time.Millisecond), r.back.Round(time.Millisecond))
+	}
+	if err = w.end(); err != nil {
+		return err
+	}
+	checked := time.Now()
+	v, err := w.check(ctx)
+	if err != nil {
+		return err
+	}
+	printRounds(e, rounds)
+	fmt.Fprintf(e.stdout, "\nwrites acknowledged  %d\noutcome unknown      %d\nread back            %d items in %.1f s\nlost                 %d\nnever written        %d\n",
+		w.acks.Load(), v.unknown, v.checked, time.Since(checked).Seconds(), v.lost, v.wrong)
+	for _, x := range v.examples[:min(len(v.examples), 10)] {
+		fmt.Fprintln(e.stdout, " ", x)
+	}
+	if v.lost+v.wrong > 0 {
+		return fmt.Errorf("%d acknowledged writes are lost, %d items are wrong", v.lost, v.wrong)
+	}
+	return nil
+}
+
+// round has something happen to a node, and waits until all is well again.
+func (c *demoCommand) round(ctx context.Context, t *trial, w *writers, r *round) error {
+	var led []uint64
+	for _, g := range t.d.Groups() {
+		if g.Replicas[0] == r.node {
+			led = append(led, g.ID)
+		}
+	}
+	r.groups = len(led)
+	// Not always at the same place of what the node does at intervals.
+	time.Sleep(time.Duration(rand.Int64N(int64(200 * time.Millisecond))))
+	before := w.acks.Load()
+	begun := time.Now()
+	signal := syscall.SIGKILL
+	if r.what == "SIGSTOP" {
+		signal = syscall.SIGSTOP
+	}
+	if err := t.signal(r.node, signal); err != nil {
+		return err
+	}
+	for r.gap == 0 {
+		first := w.firstAfter(begun)
+		all := begun
+		missing := 0
+		for _, id := range led {
+			at, found := first[id]
+			if !found {
+				missing++
+			} else if at.After(all) {
+				all = at
+			}
+		}
+		if missing == 0 {
+			r.gap = max(all.Sub(begun), 1)
+			break
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if time.Since(begun) > time.Minute {
+			return fmt.Errorf("%s of node %d: %d groups take no writes after a minute", r.what, r.node, missing)
+		}
+		time.Sleep(2 * time.Millisecond)
+	}
+	time.Sleep(c.Pause)
+	up := time.Now()
+	if signal == syscall.SIGSTOP {
+		time.Sleep(time.Until(begun.Add(c.StopTime)))
+		up = time.Now()
+		if err := t.signal(r.node, syscall.SIGCONT); err != nil {
+			return err
+		}
+	} else if err := t.start(r.node); err != nil {
+		return err
+	}
+	if err := t.leads(ctx, r.node, led); err != nil {
+		return err
+	}
+	r.back = time.Since(up)
+	r.acks = w.acks.Load() - before
+	time.Sleep(c.Pause)
+	return nil
+}
+
+// leads waits until a node leads groups.
+func (t *trial) leads(ctx context.Context, node uint64, groups []uint64) error {
+	var last error
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+		if err := errors.Join(ctx.Err(), t.running()); err != nil {
+			return err
+		}
+		each, cancel := context.WithTimeout(ctx, time.Second)
+		s, err := t.client.Status(each, node)
+		cancel()
+		if last = err; err != nil {
+			continue
+		}
+		n := 0
+		for _, g := range s.Groups {
+			if g.Leader == node && slices.Contains(groups, g.ID) {
+				n++
+			}
+		}
+		if n == len(groups) {
+			return nil
+		}
+		last = fmt.Errorf("it leads %d of its %d groups", n, len(groups))
+	}
+	return fmt.Errorf("node %d is not back after a minute: %w", node, last)
+}
+
+func printRounds(e *environment, rounds []round) {
+	table := cli.NewTable("what", "node", "groups it led", "gap until all write again", "writes meanwhile", "back and leading after")
+	gaps := make(map[string][]time.Duration)
+	for _, r := range rounds {
+		table.Row(r.what, fmt.Sprint(r.node), fmt.Sprint(r.groups), r.gap.Round(time.Millisecond).String(), fmt.Sprint(r.acks), r.back.Round(10*time.Millisecond).String())
+		gaps[r.what] = append(gaps[r.what], r.gap)
+	}
+	table.Print(e.stdout, "")
+	for _, what := range []string{"kill -9", "SIGSTOP"} {
+		if all := gaps[what]; len(all) > 0 {
+			slices.Sort(all)
+			fmt.Fprintf(e.stdout, "%s: gap p50 %v, max %v of %d\n", what, all[len(all)/2].Round(time.Millisecond), all[len(all)-1].Round(time.Millisecond), len(all))
+		}
+	}
+}
+
+// trialDir returns the directory of a trial, and what removes it.
+func trialDir(given string) (dir string, remove func(), err error) {
+	if given != "" {
+		return given, func() {}, nil
+	}
+	dir, err = os.MkdirTemp("", "pnode")
+	return dir, func() { os.RemoveAll(dir) }, err
+}

@@ -1,0 +1,57 @@
+// Command pnode runs a node of a cluster of Cleave, and shows what a cluster does.
+//
+//	pnode init DIR        makes the description of a cluster, its certificates, and a directory for each node
+//	pnode serve DIR/node1 runs a node
+//	pnode status DIR      shows all nodes and groups
+//	pnode demo            starts three nodes, kills leaders while writes go on, and reads back what was acknowledged
+//	pnode bench           starts three nodes and measures them
+//
+// Exit status: 0 success, 1 something failed or was lost, 2 wrong usage, 130 interrupted.
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/cleavestore/cleave/internal/cli"
+)
+
+type commands struct {
+	Init   initCommand   `cmd:"" help:"Make a new cluster: its description, certificates, and directories of nodes."`
+	Serve  serveCommand  `cmd:"" help:"Run a node."`
+	Status statusCommand `cmd:"" help:"Show the nodes and groups of a cluster."`
+	Demo   demoCommand   `cmd:"" help:"Run three nodes on this machine, kill leaders while writes go on, and check every acknowledged write."`
+	Bench  benchCommand  `cmd:"" help:"Run three nodes on this machine and measure them."`
+}
+
+// environment is what commands work with.
+type environment struct {
+	stdout, stderr io.Writer
+}
+
+func main() {
+	os.Exit(execute(cli.Interruptible(), os.Args[1:], &environment{os.Stdout, os.Stderr}))
+}
+
+func execute(ctx context.Context, args []string, e *environment) int {
+	err := cli.Run("pnode", new(commands), args,
+		kong.Description("Nodes of a cluster of Cleave: physical partitions as Raft groups."),
+		kong.Writers(e.stdout, e.stderr), kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(e))
+	if err == nil {
+		return cli.ExitOK
+	}
+	var usage *cli.UsageError
+	switch {
+	case errors.Is(err, context.Canceled) && ctx.Err() != nil:
+		return cli.ExitInterrupted
+	case errors.As(err, &usage):
+		cli.PrintError(e.stderr, "pnode", err)
+		return cli.ExitUsage
+	}
+	cli.PrintError(e.stderr, "pnode", err)
+	return 1
+}

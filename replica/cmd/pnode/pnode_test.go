@@ -1,0 +1,72 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/cleavestore/cleave/replica/cluster"
+)
+
+// TestMain lets the program of the tests be the nodes that a trial starts.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == "serve" {
+		main()
+	}
+	os.Exit(m.Run())
+}
+
+func run(t *testing.T, args ...string) (status int, stdout, stderr string) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	status = execute(context.Background(), args, &environment{&out, &errs})
+	return status, out.String(), errs.String()
+}
+
+// TestDemo: a leader that is killed loses nothing that was acknowledged.
+func TestDemo(t *testing.T) {
+	status, out, errs := run(t, "demo", "--rounds", "1", "--stop", "0", "--pause", "100ms", "--writers", "8", "--partitions", "4", "--dir", filepath.Join(t.TempDir(), "cluster"))
+	if status != 0 {
+		t.Fatalf("status %d: %s%s", status, out, errs)
+	}
+	for _, want := range []string{`kill -9: gap p50 \d`, `writes acknowledged +[1-9]`, `lost +0\n`, `never written +0\n`} {
+		if !regexp.MustCompile(want).MatchString(out) {
+			t.Errorf("%s is not in %s", want, out)
+		}
+	}
+}
+
+// TestInitAndStatus: init makes what serve and status need, once; a node that does not run is
+// an error that names it.
+func TestInitAndStatus(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "cluster")
+	if status, out, errs := run(t, "init", dir, "--container", "orders:/tenant:4", "--addresses", "127.0.0.1:1,127.0.0.1:2"); status != 0 || !strings.Contains(out, "2 nodes, 4 groups") {
+		t.Fatalf("status %d: %s%s", status, out, errs)
+	}
+	d, err := cluster.Load(filepath.Join(dir, descriptionName))
+	if err != nil || d.Containers[0].Name != "orders" || d.Nodes[1].Address != "127.0.0.1:2" {
+		t.Errorf("%+v, %v", d, err)
+	}
+	if status, _, errs := run(t, "init", dir); status != 1 || !strings.Contains(errs, "exists") {
+		t.Errorf("again: status %d, %s", status, errs)
+	}
+	status, out, errs := run(t, "status", dir, "--json")
+	if status != 1 || !strings.Contains(errs, "2 of 2 nodes do not answer") {
+		t.Errorf("status %d: %s", status, errs)
+	}
+	var first nodeStatus
+	if err := json.Unmarshal([]byte(strings.SplitN(out, "\n", 2)[0]), &first); err != nil || first.Node != 1 || first.Error == "" {
+		t.Errorf("%s: %v", out, err)
+	}
+	if status, _, errs := run(t, "serve", t.TempDir()); status != 1 || !strings.Contains(errs, "no node has been made here") {
+		t.Errorf("a directory of no node: status %d, %s", status, errs)
+	}
+	if status, _, _ := run(t, "init", dir+"2", "--container", "orders"); status != 2 {
+		t.Errorf("a container without a path: status %d", status)
+	}
+}

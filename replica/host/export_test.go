@@ -1,0 +1,28 @@
+package host
+
+import (
+	"context"
+	"testing"
+
+	"github.com/cleavestore/cleave/replica/cluster"
+	"github.com/cleavestore/cleave/replica/internal/memnet"
+	"github.com/cleavestore/cleave/replica/transport"
+)
+
+// Rig is the cluster of the tests for tests of what serves clients.
+type Rig struct{ r *rig }
+
+// NewRig starts a cluster of three nodes that serve clients.
+func NewRig(t testing.TB, partitions int, serve func(context.Context, *Host, *transport.Conn)) *Rig {
+	return &Rig{newServingRig(t, partitions, serve)}
+}
+
+func (r *Rig) Steady()                             { r.r.steady() }
+func (r *Rig) Kill(node uint64)                    { r.r.kill(node) }
+func (r *Rig) Start(node uint64) error             { return r.r.start(node) }
+func (r *Rig) Close()                              { r.r.close() }
+func (r *Rig) Cluster() *cluster.Cluster           { return r.r.cluster }
+func (r *Rig) Network() *memnet.Network            { return &r.r.net }
+func (r *Rig) Credentials() *transport.Credentials { return r.r.creds[0] }
+func (r *Rig) KeyIn(n int) string                  { return r.r.keyIn(n) }
+func (r *Rig) Node(id uint64) *Host                { return r.r.hosts[id] }

@@ -1,0 +1,381 @@
+// Package protocol encodes what clients ask of a node and what it answers, as frames of package
+// transport. Each request has a number that its answer repeats; answers come in any order.
+//
+// # Format
+//
+// Integers are uvarints of encoding/binary, unless a width is given; texts have their length
+// before them.
+//
+//	kind 16 propose: number | group | container | command, see package command
+//	     17 read:    number | group | level (1) | container | partition key, as its text | id
+//	     18 scan:    number | group | level (1) | container | partition key | after id | limit
+//	     19 status:  number
+//	     24 answer:  number | code (1) | leader | applied | the rest
+//
+//	code 0, carried out:  of propose: index | duplicate (1) | n × batch
+//	                      of read:    item
+//	                      of scan:    more (1) | n × item
+//	                      of status:  JSON of host.Status
+//	else:                 text of the error
+//	batch:                code (1) | code 0: n | n × (etag (8) | sequence | modified); else text
+//	item:                 length | id | etag (8) | modified | length | body
+//
+// Leader is the node that leads the group as far as the one who answers knows, 0 if it knows
+// none; applied is the newest entry of the group that it has applied.
+package protocol
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/cleavestore/cleave/engine"
+	"github.com/cleavestore/cleave/replica/group"
+	"github.com/cleavestore/cleave/replica/transport"
+)
+
+// The kinds of frames.
+const (
+	Propose = transport.FirstOfClients
+	Read    = transport.FirstOfClients + 1
+	Scan    = transport.FirstOfClients + 2
+	Status  = transport.FirstOfClients + 3
+	Answer  = transport.FirstOfClients + 8
+)
+
+// Level says what a read promises.
+type Level byte
+
+const (
+	// Strong reads see every write that was acknowledged before they began.
+	Strong Level = 1
+	// Eventual reads see what the replica that is asked has applied.
+	Eventual Level = 2
+)
+
+// MaxScan is how many items an answer to a scan has at most.
+const MaxScan = 1000
+
+// ErrInvalid says that bytes are no request or answer.
+var ErrInvalid = errors.New("bytes are no request or answer")
+
+// ErrNoGroup says that the node has no replica of the group.
+var ErrNoGroup = errors.New("node has no replica of the group")
+
+// errs are the errors that have codes. The codes are fixed: a new error comes at the end.
+var errs = []error{
+	1: errors.ErrUnsupported, group.ErrNotLeader, group.ErrBusy, group.ErrUnknown, group.ErrExpired, group.ErrFailed, ErrNoGroup,
+	8: engine.ErrNotFound, engine.ErrExists, engine.ErrPrecondition, engine.ErrUniqueKey, engine.ErrTooLarge, engine.ErrInvalid,
+	14: engine.ErrKeyMismatch, engine.ErrLogicalPartitionFull, engine.ErrNoContainer, engine.ErrCorrupt, ErrInvalid,
+}
+
+// other is the code of an error that has none.
+const other = 255
+
+func codeOf(err error) byte {
+	for i := 1; i < len(errs); i++ {
+		if errors.Is(err, errs[i]) {
+			return byte(i)
+		}
+	}
+	return other
+}
+
+// remote is an error of another node.
+type remote struct {
+	text string
+	is   error // nil: one that has no code here
+}
+
+func (r *remote) Error() string { return r.text }
+func (r *remote) Unwrap() error { return r.is }
+
+func errorOf(code byte, text string) error {
+	if int(code) < len(errs) {
+		return &remote{text, errs[code]}
+	}
+	return &remote{text: text}
+}
+
+// ReadRequest asks for an item, or for a page of the items of a logical partition.
+type ReadRequest struct {
+	Group     uint64
+	Level     Level
+	Container string
+	Key       engine.PartitionKey
+	ID        string // of a scan: ids must be higher
+	Limit     uint64 // of a scan
+}
+
+func appendText(dst []byte, s string) []byte {
+	return append(binary.AppendUvarint(dst, uint64(len(s))), s...)
+}
+
+// AppendPropose appends a request that proposes an encoded command.
+func AppendPropose(dst []byte, number, group uint64, container string, command []byte) []byte {
+	return append(appendText(binary.AppendUvarint(binary.AppendUvarint(dst, number), group), container), command...)
+}
+
+// Append appends a request of kind Read or Scan.
+func (r *ReadRequest) Append(dst []byte, kind transport.Kind, number uint64) []byte {
+	dst = append(binary.AppendUvarint(binary.AppendUvarint(dst, number), r.Group), byte(r.Level))
+	dst = appendText(appendText(appendText(dst, r.Container), r.Key.String()), r.ID)
+	if kind == Scan {
+		dst = binary.AppendUvarint(dst, r.Limit)
+	}
+	return dst
+}
+
+// AppendStatus appends a request for the status of a node.
+func AppendStatus(dst []byte, number uint64) []byte { return binary.AppendUvarint(dst, number) }
+
+// Request is a decoded request.
+type Request struct {
+	Number uint64
+	Group  uint64
+	// Container and Command are those of Propose. The command is part of what was decoded.
+	Container string
+	Command   []byte
+	Read      ReadRequest
+}
+
+// DecodeRequest decodes a request. An error that comes with a number can be answered.
+func DecodeRequest(kind transport.Kind, b []byte) (q Request, err error) {
+	r := reader{b: b}
+	q.Number = r.uvarint()
+	if r.bad {
+		return q, fmt.Errorf("%w: request of kind %d", ErrInvalid, kind)
+	}
+	switch kind {
+	case Propose:
+		q.Group, q.Container = r.uvarint(), string(r.bytes())
+		q.Command, r.b = r.b, nil
+	case Read, Scan:
+		q.Group = r.uvarint()
+		q.Read = ReadRequest{Group: q.Group, Level: Level(r.byte()), Container: string(r.bytes())}
+		key := string(r.bytes())
+		q.Read.ID = string(r.bytes())
+		if kind == Scan {
+			q.Read.Limit = r.uvarint()
+		}
+		if r.bad {
+			break
+		}
+		if q.Read.Key, err = engine.ParseKey(key); err != nil {
+			return q, fmt.Errorf("%w: partition key: %w", ErrInvalid, err)
+		}
+		if q.Read.Level != Strong && q.Read.Level != Eventual {
+			return q, fmt.Errorf("%w: level %d: %w", ErrInvalid, q.Read.Level, errors.ErrUnsupported)
+		}
+	case Status:
+	default:
+		return q, fmt.Errorf("kind %d of a request: %w", kind, errors.ErrUnsupported)
+	}
+	if r.bad || len(r.b) > 0 {
+		return q, fmt.Errorf("%w: request of kind %d", ErrInvalid, kind)
+	}
+	return q, nil
+}
+
+// Head is what every answer has.
+type Head struct {
+	Number          uint64
+	Leader, Applied uint64
+}
+
+func (h *Head) append(dst []byte, code byte) []byte {
+	dst = append(binary.AppendUvarint(dst, h.Number), code)
+	return binary.AppendUvarint(binary.AppendUvarint(dst, h.Leader), h.Applied)
+}
+
+// AppendError appends an answer with an error.
+func (h *Head) AppendError(dst []byte, err error) []byte {
+	return append(h.append(dst, codeOf(err)), err.Error()...)
+}
+
+// AppendOutcome appends the answer to Propose.
+func (h *Head) AppendOutcome(dst []byte, o *group.Outcome) []byte {
+	if o.Err != nil {
+		return h.AppendError(dst, o.Err)
+	}
+	dst = binary.AppendUvarint(h.append(dst, 0), o.Index)
+	duplicate := byte(0)
+	if o.Duplicate {
+		duplicate = 1
+	}
+	dst = binary.AppendUvarint(append(dst, duplicate), uint64(len(o.Results)))
+	for i := range o.Results {
+		b := &o.Results[i]
+		if b.Err != nil {
+			dst = appendText(append(dst, codeOf(b.Err)), b.Err.Error())
+			continue
+		}
+		dst = binary.AppendUvarint(append(dst, 0), uint64(len(b.Metas)))
+		for k := range b.Metas {
+			m := &b.Metas[k]
+			dst = binary.LittleEndian.AppendUint64(dst, uint64(m.ETag))
+			dst = binary.AppendUvarint(binary.AppendUvarint(dst, m.Seq), uint64(m.Modified.UnixMilli()))
+		}
+	}
+	return dst
+}
+
+func appendItem(dst []byte, it *engine.Item) []byte {
+	dst = binary.LittleEndian.AppendUint64(appendText(dst, it.ID), uint64(it.ETag))
+	dst = binary.AppendUvarint(dst, uint64(it.Modified.UnixMilli()))
+	return append(binary.AppendUvarint(dst, uint64(len(it.Body))), it.Body...)
+}
+
+// AppendItem appends the answer to Read.
+func (h *Head) AppendItem(dst []byte, it *engine.Item) []byte {
+	return appendItem(h.append(dst, 0), it)
+}
+
+// AppendItems appends the answer to Scan. more says that there are items behind them.
+func (h *Head) AppendItems(dst []byte, items []engine.Item, more bool) []byte {
+	flag := byte(0)
+	if more {
+		flag = 1
+	}
+	dst = binary.AppendUvarint(append(h.append(dst, 0), flag), uint64(len(items)))
+	for i := range items {
+		dst = appendItem(dst, &items[i])
+	}
+	return dst
+}
+
+// AppendText appends an answer with a text.
+func (h *Head) AppendText(dst, text []byte) []byte { return append(h.append(dst, 0), text...) }
+
+// Reply is a decoded answer.
+type Reply struct {
+	Head
+	Err  error // nil: the request was carried out
+	rest []byte
+}
+
+// DecodeAnswer decodes what every answer has. The rest is decoded by the method for the
+// request; it is part of b.
+func DecodeAnswer(b []byte) (Reply, error) {
+	r := reader{b: b}
+	p := Reply{Head: Head{Number: r.uvarint()}}
+	code := r.byte()
+	p.Leader, p.Applied = r.uvarint(), r.uvarint()
+	if r.bad {
+		return p, fmt.Errorf("%w: answer", ErrInvalid)
+	}
+	p.rest = r.b
+	if code != 0 {
+		p.Err = errorOf(code, string(r.b))
+	}
+	return p, nil
+}
+
+// Outcome decodes the answer to Propose.
+func (p *Reply) Outcome() (o group.Outcome, err error) {
+	r := reader{b: p.rest}
+	o.Index = r.uvarint()
+	o.Duplicate = r.byte() != 0
+	for n := r.count(2); n > 0 && !r.bad; n-- {
+		var b engine.BatchResult
+		if code := r.byte(); code != 0 {
+			b.Err = errorOf(code, string(r.bytes()))
+		} else {
+			for k := r.count(10); k > 0 && !r.bad; k-- {
+				b.Metas = append(b.Metas, engine.Meta{ETag: engine.ETag(r.fixed()), Seq: r.uvarint(), Modified: time.UnixMilli(int64(r.uvarint()))})
+			}
+		}
+		o.Results = append(o.Results, b)
+	}
+	if r.bad || len(r.b) > 0 {
+		return group.Outcome{}, fmt.Errorf("%w: outcome", ErrInvalid)
+	}
+	return o, nil
+}
+
+// Item decodes the answer to Read. Its body is part of what was decoded.
+func (p *Reply) Item() (engine.Item, error) {
+	r := reader{b: p.rest}
+	it := r.item()
+	if r.bad || len(r.b) > 0 {
+		return engine.Item{}, fmt.Errorf("%w: item", ErrInvalid)
+	}
+	return it, nil
+}
+
+// Items decodes the answer to Scan.
+func (p *Reply) Items() (items []engine.Item, more bool, err error) {
+	r := reader{b: p.rest}
+	more = r.byte() != 0
+	for n := r.count(11); n > 0 && !r.bad; n-- {
+		items = append(items, r.item())
+	}
+	if r.bad || len(r.b) > 0 {
+		return nil, false, fmt.Errorf("%w: items", ErrInvalid)
+	}
+	return items, more, nil
+}
+
+// Text returns the answer to Status.
+func (p *Reply) Text() []byte { return p.rest }
+
+// reader takes fields off bytes. Once a field is missing it is bad.
+type reader struct {
+	b   []byte
+	bad bool
+}
+
+func (r *reader) take(n uint64) []byte {
+	if r.bad || n > uint64(len(r.b)) {
+		r.bad, r.b = true, nil
+		return nil
+	}
+	v := r.b[:n:n]
+	r.b = r.b[n:]
+	return v
+}
+
+func (r *reader) byte() byte {
+	if v := r.take(1); v != nil {
+		return v[0]
+	}
+	return 0
+}
+
+func (r *reader) fixed() uint64 {
+	if v := r.take(8); v != nil {
+		return binary.LittleEndian.Uint64(v)
+	}
+	return 0
+}
+
+func (r *reader) uvarint() uint64 {
+	v, n := binary.Uvarint(r.b)
+	if n <= 0 {
+		r.bad, r.b = true, nil
+		return 0
+	}
+	r.b = r.b[n:]
+	return v
+}
+
+func (r *reader) bytes() []byte { return r.take(r.uvarint()) }
+
+// count reads the number of things that take at least size bytes each.
+func (r *reader) count(size uint64) uint64 {
+	n := r.uvarint()
+	if n > uint64(len(r.b))/size {
+		r.bad, r.b = true, nil
+		return 0
+	}
+	return n
+}
+
+func (r *reader) item() (it engine.Item) {
+	it.ID = string(r.bytes())
+	it.ETag = engine.ETag(r.fixed())
+	it.Modified = time.UnixMilli(int64(r.uvarint()))
+	it.Body = r.bytes()
+	return it
+}

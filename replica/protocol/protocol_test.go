@@ -1,0 +1,154 @@
+package protocol
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/cleavestore/cleave/engine"
+	"github.com/cleavestore/cleave/replica/group"
+	"github.com/cleavestore/cleave/replica/transport"
+)
+
+// requests are one of each kind.
+func requests() map[transport.Kind][]byte {
+	q := ReadRequest{Group: 1 << 33, Level: Strong, Container: "items", Key: engine.JoinKeys(engine.StringKey("a"), engine.NumberKey(1)), ID: "i", Limit: 7}
+	return map[transport.Kind][]byte{Propose: AppendPropose(nil, 5, 1<<33, "items", []byte("command")), Read: q.Append(nil, Read, 5), Scan: q.Append(nil, Scan, 5), Status: AppendStatus(nil, 5)}
+}
+
+// TestRequests: requests are the same after their bytes have been decoded, and refused if they
+// are cut, but for a command, which has its own format.
+func TestRequests(t *testing.T) {
+	for kind, b := range requests() {
+		q, err := DecodeRequest(kind, b)
+		if err != nil || q.Number != 5 {
+			t.Fatalf("kind %d: %+v, %v", kind, q, err)
+		}
+		var again []byte
+		switch kind {
+		case Propose:
+			again = AppendPropose(nil, q.Number, q.Group, q.Container, q.Command)
+		case Status:
+			again = AppendStatus(nil, q.Number)
+		default:
+			again = q.Read.Append(nil, kind, q.Number)
+		}
+		if string(again) != string(b) {
+			t.Errorf("kind %d: % x became % x", kind, b, again)
+		}
+		for n := range b {
+			if kind == Propose && n > 11 {
+				break
+			}
+			if _, err := DecodeRequest(kind, b[:n]); !errors.Is(err, ErrInvalid) {
+				t.Errorf("kind %d, %d of %d bytes: %v", kind, n, len(b), err)
+			}
+		}
+	}
+	if q, err := DecodeRequest(Status+1, []byte{9}); !errors.Is(err, errors.ErrUnsupported) || q.Number != 9 {
+		t.Errorf("a kind that is not known: %+v, %v", q, err)
+	}
+}
+
+// TestAnswers: answers are the same after their bytes have been decoded.
+func TestAnswers(t *testing.T) {
+	head := Head{Number: 9, Leader: 2, Applied: 77}
+	decode := func(b []byte) Reply {
+		t.Helper()
+		p, err := DecodeAnswer(b)
+		if err != nil || p.Head != head {
+			t.Fatalf("%+v, %v", p, err)
+		}
+		return p
+	}
+	now := time.UnixMilli(1_700_000_000_123)
+	want := group.Outcome{Index: 5, Duplicate: true, Results: []engine.BatchResult{{Metas: []engine.Meta{{ETag: 1 << 63, Seq: 300, Modified: now}, {ETag: 2}}}, {Err: engine.ErrExists}}}
+	want.Results[0].Metas[1].Modified = time.UnixMilli(0)
+	p := decode(head.AppendOutcome(nil, &want))
+	got, err := p.Outcome()
+	if err != nil || !errors.Is(got.Results[1].Err, engine.ErrExists) {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	got.Results[1].Err = engine.ErrExists
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	items := []engine.Item{{Meta: engine.Meta{ID: "i", ETag: 7, Modified: now}, Body: []byte(`{}`)}, {Meta: engine.Meta{ID: "j", Modified: now}, Body: []byte{}}}
+	p = decode(head.AppendItems(nil, items, true))
+	list, more, err := p.Items()
+	if err != nil || !more || !reflect.DeepEqual(list, items) {
+		t.Errorf("%+v, %v, %v", list, more, err)
+	}
+	p = decode(head.AppendItem(nil, &items[0]))
+	if it, err := p.Item(); err != nil || !reflect.DeepEqual(it, items[0]) {
+		t.Errorf("%+v, %v", it, err)
+	}
+	p = decode(head.AppendText(nil, []byte("text")))
+	if string(p.Text()) != "text" || p.Err != nil {
+		t.Errorf("%q, %v", p.Text(), p.Err)
+	}
+}
+
+// TestErrors: each error that a client tells from others is itself on the other side, with the
+// text that it had.
+func TestErrors(t *testing.T) {
+	h := Head{}
+	for code, want := range errs[1:] {
+		sent := fmt.Errorf("group 7: %w", want)
+		p, err := DecodeAnswer(h.AppendError(nil, sent))
+		if err != nil || !errors.Is(p.Err, want) || p.Err.Error() != sent.Error() {
+			t.Errorf("code %d: %v became %v, %v", code+1, sent, p.Err, err)
+		}
+	}
+	p, err := DecodeAnswer(h.AppendError(nil, errors.New("else")))
+	if err != nil || p.Err == nil || p.Err.Error() != "else" {
+		t.Errorf("%v, %v", p.Err, err)
+	}
+}
+
+// TestCodes holds the codes of errors: they are fixed.
+func TestCodes(t *testing.T) {
+	for err, want := range map[error]byte{group.ErrNotLeader: 2, group.ErrUnknown: 4, ErrNoGroup: 7, engine.ErrNotFound: 8, engine.ErrInvalid: 13, engine.ErrKeyMismatch: 14, ErrInvalid: 18} {
+		if got := codeOf(err); got != want {
+			t.Errorf("%v has code %d, want %d", err, got, want)
+		}
+	}
+}
+
+// FuzzRequest: nothing panics.
+func FuzzRequest(f *testing.F) {
+	for kind, b := range requests() {
+		f.Add(byte(kind), b)
+	}
+	f.Fuzz(func(t *testing.T, kind byte, in []byte) {
+		q, err := DecodeRequest(transport.Kind(kind), in)
+		if err == nil && (transport.Kind(kind) == Read || transport.Kind(kind) == Scan) {
+			again, err := DecodeRequest(transport.Kind(kind), q.Read.Append(nil, transport.Kind(kind), q.Number))
+			if err != nil || !reflect.DeepEqual(again, q) {
+				t.Errorf("%+v became %+v, %v", q, again, err)
+			}
+		}
+	})
+}
+
+// FuzzAnswer: nothing panics, and lists take no more memory than their bytes are worth.
+func FuzzAnswer(f *testing.F) {
+	h := Head{Number: 1}
+	f.Add(h.AppendItems(nil, []engine.Item{{Meta: engine.Meta{ID: "i"}, Body: []byte(`{}`)}}, true))
+	f.Add(h.AppendOutcome(nil, &group.Outcome{Index: 1, Results: []engine.BatchResult{{Metas: make([]engine.Meta, 2)}}}))
+	f.Fuzz(func(t *testing.T, in []byte) {
+		p, err := DecodeAnswer(in)
+		if err != nil {
+			return
+		}
+		if o, err := p.Outcome(); err == nil && len(o.Results) > len(in) {
+			t.Errorf("%d results of %d bytes", len(o.Results), len(in))
+		}
+		if items, _, err := p.Items(); err == nil && len(items) > len(in) {
+			t.Errorf("%d items of %d bytes", len(items), len(in))
+		}
+		_, _ = p.Item()
+	})
+}

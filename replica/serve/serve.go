@@ -1,0 +1,177 @@
+// Package serve answers the requests of clients, on the connections of a node.
+package serve
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/cleavestore/cleave/engine"
+	"github.com/cleavestore/cleave/replica/command"
+	"github.com/cleavestore/cleave/replica/group"
+	"github.com/cleavestore/cleave/replica/host"
+	"github.com/cleavestore/cleave/replica/protocol"
+	"github.com/cleavestore/cleave/replica/transport"
+)
+
+// maxScanBytes bounds the bodies in an answer to a scan; the last one may go past it.
+const maxScanBytes = 4 << 20
+
+// Client serves a client until its connection ends. It is a host.Config.Client.
+func Client(ctx context.Context, h *host.Host, c *transport.Conn) {
+	s := &session{ctx: ctx, h: h, c: c}
+	for {
+		kind, payload, err := c.Read()
+		if err != nil {
+			return
+		}
+		q, err := protocol.DecodeRequest(kind, payload)
+		if err != nil {
+			s.refuse(&q, err)
+			continue
+		}
+		switch kind {
+		case protocol.Propose:
+			s.propose(&q)
+		case protocol.Read, protocol.Scan:
+			s.read(kind, &q)
+		case protocol.Status:
+			s.status(&q)
+		}
+	}
+}
+
+type session struct {
+	ctx context.Context
+	h   *host.Host
+	c   *transport.Conn
+}
+
+// answer sends an answer. If too much waits already, the connection is closed: a client that
+// does not read gets no more, and asks elsewhere.
+func (s *session) answer(q *protocol.Request, fill func(h *protocol.Head, dst []byte) []byte) {
+	head := protocol.Head{Number: q.Number}
+	if q.Group != 0 {
+		head.Leader, head.Applied = s.h.Leader(q.Group)
+	}
+	if !s.c.Send(protocol.Answer, func(dst []byte) []byte { return fill(&head, dst) }) {
+		s.c.Close()
+	}
+}
+
+func (s *session) refuse(q *protocol.Request, err error) {
+	if errors.Is(err, host.ErrNoGroup) {
+		err = fmt.Errorf("node %d: %w", s.h.Node(), protocol.ErrNoGroup)
+	}
+	s.answer(q, func(h *protocol.Head, dst []byte) []byte { return h.AppendError(dst, err) })
+}
+
+func (s *session) propose(q *protocol.Request) {
+	c, err := command.Decode(bytes.Clone(q.Command))
+	if err != nil {
+		s.refuse(q, err)
+		return
+	}
+	for i := range c.Batches {
+		if !s.h.Has(q.Group, q.Container, c.Batches[i].Key) {
+			s.refuse(q, host.ErrNoGroup) // the client has another description of the cluster
+			return
+		}
+	}
+	kept := *q
+	kept.Command = nil
+	s.h.Propose(q.Group, c, func(o group.Outcome) {
+		if o.Err != nil {
+			s.refuse(&kept, o.Err)
+			return
+		}
+		s.answer(&kept, func(h *protocol.Head, dst []byte) []byte { return h.AppendOutcome(dst, &o) })
+	})
+}
+
+func (s *session) read(kind transport.Kind, q *protocol.Request) {
+	kept := *q
+	do := func() {
+		if kind == protocol.Read {
+			s.readItem(&kept)
+		} else {
+			s.scan(&kept)
+		}
+	}
+	if q.Read.Level == protocol.Eventual {
+		if _, err := s.container(q); err != nil {
+			s.refuse(q, err)
+			return
+		}
+		if kind == protocol.Read {
+			do()
+		} else {
+			go do()
+		}
+		return
+	}
+	s.h.Confirm(q.Group, func(err error) {
+		if err != nil {
+			s.refuse(&kept, err)
+			return
+		}
+		go do() // the caller must not wait for the disk
+	})
+}
+
+// container returns the container of a read, whose group must be here.
+func (s *session) container(q *protocol.Request) (*engine.Container, error) {
+	if !s.h.Has(q.Group, q.Read.Container, q.Read.Key) {
+		return nil, host.ErrNoGroup
+	}
+	return s.h.DB().Container(q.Read.Container)
+}
+
+func (s *session) readItem(q *protocol.Request) {
+	c, err := s.container(q)
+	if err != nil {
+		s.refuse(q, err)
+		return
+	}
+	it, err := c.Read(s.ctx, q.Read.Key, q.Read.ID)
+	if err != nil {
+		s.refuse(q, err)
+		return
+	}
+	s.answer(q, func(h *protocol.Head, dst []byte) []byte { return h.AppendItem(dst, &it) })
+}
+
+func (s *session) scan(q *protocol.Request) {
+	c, err := s.container(q)
+	if err != nil {
+		s.refuse(q, err)
+		return
+	}
+	limit := int(min(max(q.Read.Limit, 1), protocol.MaxScan))
+	var items []engine.Item
+	size, more := 0, false
+	for it, err := range c.Scan(s.ctx, q.Read.Key, engine.IDRange{After: q.Read.ID}, &engine.ScanOptions{Limit: limit + 1}) {
+		if err != nil {
+			s.refuse(q, err)
+			return
+		}
+		if len(items) == limit || size > maxScanBytes {
+			more = true
+			break
+		}
+		items = append(items, it)
+		size += len(it.Body)
+	}
+	s.answer(q, func(h *protocol.Head, dst []byte) []byte { return h.AppendItems(dst, items, more) })
+}
+
+func (s *session) status(q *protocol.Request) {
+	b, err := json.Marshal(s.h.Status())
+	if err != nil {
+		s.refuse(q, err)
+		return
+	}
+	s.answer(q, func(h *protocol.Head, dst []byte) []byte { return h.AppendText(dst, b) })
+}
