@@ -57,8 +57,7 @@ func (t *Tree) SetAside(why error, parents []partmap.PartitionID) error {
 func (t *Tree) AsideStill() bool {
 	m, err := manifest.LoadNewest[manifest.Files](t.Env.FS, t.Dir, manifest.PartitionKind)
 	if t.Lost != nil {
-		// The manifest is damaged: it cannot be read, or its contents make no sense. It must
-		// still be the newest.
+		// The manifest is damaged: it cannot be read, or its contents make no sense. It must still be the newest.
 		latest, _ := manifest.NewDir(t.Env.FS, t.Dir, manifest.PartitionKind).Latest()
 		return err != nil || latest == t.Install.Dir.Generation()
 	}

@@ -44,8 +44,7 @@ func (f *File) Bounds(levels int) *Bounds {
 	return NewBounds(partmap.Range{Min: f.Min, Max: f.Max}, levels)
 }
 
-// clipTo sets clip to the bounds as keys if some of the file lies outside them, else to
-// nil.
+// clipTo sets clip to the bounds as keys if some of the file lies outside them, else to nil.
 func (f *File) clipTo(levels int) {
 	b := f.Bounds(levels)
 	f.Clip = nil

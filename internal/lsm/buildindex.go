@@ -93,8 +93,7 @@ func (o *output) takesFrom(in *runWalker) (reads bool, err error) {
 }
 
 // takeIndex notes the new ordinal of an input's present version. read says that its
-// document was read: then the document is indexed. Otherwise its terms come from the
-// input's index.
+// document was read: then the document is indexed. Otherwise its terms come from the input's index.
 func (o *output) takeIndex(in *runWalker, read bool) error {
 	b := o.index.builder
 	if b == nil {

@@ -23,8 +23,7 @@ import (
 //  5. Readers get the partition's new version; the input files are removed when the
 //     last reader of the old version has left.
 //
-// A crash before 4 leaves the inputs, and the compaction starts over. A crash after 4 leaves
-// the output.
+// A crash before 4 leaves the inputs, and the compaction starts over. A crash after 4 leaves the output.
 const (
 	TierRuns    = 8  // number of runs of similar size that are compacted together
 	tierPercent = 20 // a compacted run may be this much larger than all newer ones together
@@ -175,8 +174,7 @@ func (h runHeap) Less(i, j int) bool {
 	if c := item.Compare(h[i].walker.Key(), h[j].walker.Key()); c != 0 {
 		return c < 0
 	}
-	// The age of runs does not order versions: replay may have flushed one twice, see
-	// makeRoom.
+	// The age of runs does not order versions: replay may have flushed one twice, see makeRoom.
 	a, b := h[i].walker.Version().Seq, h[j].walker.Version().Seq
 	return a > b || a == b && h[i].age < h[j].age
 }

@@ -175,8 +175,7 @@ func seekCursor(c Positioner, k *item.Key, reverse, inclusive bool) bool {
 	return c.SeekLT(k)
 }
 
-// seekRun opens the file that has the key, or else the next file in the direction of the
-// scan.
+// seekRun opens the file that has the key, or else the next file in the direction of the scan.
 func (s *cursorSource) seekRun(m *Cursor, k *item.Key, inclusive bool) {
 	files := s.run.Files
 	s.file = 0
