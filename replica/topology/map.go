@@ -88,3 +88,32 @@ func (m *Map) Update(g *Group) bool {
 	m.groups[g.ID] = g
 	return true
 }
+
+// IDs returns the ids of all groups that the map knows, in no order.
+func (m *Map) IDs() []GroupID {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	ids := make([]GroupID, 0, len(m.groups))
+	for id := range m.groups {
+		ids = append(ids, id)
+	}
+	return ids
+}
+
+// Drop tells the map that a group is not there any more.
+func (m *Map) Drop(id GroupID) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	g := m.groups[id]
+	if g == nil {
+		return
+	}
+	delete(m.groups, id)
+	row := m.containers[g.Container]
+	i := search(row, &g.Range.Min) - 1
+	if row = slices.Delete(row, i, i+1); len(row) == 0 {
+		delete(m.containers, g.Container)
+	} else {
+		m.containers[g.Container] = row
+	}
+}

@@ -1,0 +1,29 @@
+// Package meta keeps in etcd what the nodes of a cluster share: the map of groups, which nodes
+// are there, which of them plans, and the steps that it has planned. It is a module of its
+// own, since etcd is a large dependency.
+//
+// The store of a cluster may be an etcd that exists, or one that runs within the nodes' own
+// processes: see Start.
+//
+// # Keys
+//
+//	/cleave/CLUSTER/groups/ID     the descriptor of a group, as package topology encodes it
+//	/cleave/CLUSTER/nodes/ID      a node, as JSON; it goes with the node's lease
+//	/cleave/CLUSTER/steps/GROUP   the step that the planner wants next, as JSON
+//	/cleave/CLUSTER/next/KIND     the next id of a kind, in decimal
+//	/cleave/CLUSTER/planner/…     the election of the planner
+//
+// ID and GROUP have 20 digits, so that keys are in the order of numbers.
+//
+// # Invariants
+//
+//  1. A descriptor is replaced only by one of a later epoch. Both halves of a split become
+//     visible at once.
+//  2. What is here is a copy: a group's own state is the truth. If the store is away, groups
+//     go on; what waits are steps, new ids, and nodes that join.
+//  3. One process at a time has the id of a node.
+//  4. A process that has lost the election of the planner writes no step, however late its
+//     request comes: each write carries the election's key as a condition.
+//  5. An id is handed out once, whatever becomes of the process that has asked for it.
+//  6. A value that cannot be decoded is an error that names its key. It is never skipped.
+package meta

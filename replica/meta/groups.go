@@ -1,0 +1,111 @@
+package meta
+
+import (
+	"context"
+	"fmt"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/cleavestore/cleave/engine"
+	"github.com/cleavestore/cleave/replica/topology"
+)
+
+// most is how many groups one transaction of etcd takes by default.
+const most = 100
+
+// Publish makes descriptors visible, all at once. One that is not newer than what is there is
+// left out, so a call may be repeated. Error: ErrTooMany above 100 groups.
+func (s *Store) Publish(ctx context.Context, groups ...*topology.Group) error {
+	if len(groups) > most {
+		return fmt.Errorf("%d groups, at most %d: %w", len(groups), most, ErrTooMany)
+	}
+	for {
+		var conditions []clientv3.Cmp
+		var puts []clientv3.Op
+		for _, g := range groups {
+			key := s.key("groups", uint64(g.ID))
+			got, err := s.client.Get(ctx, key)
+			if err != nil {
+				return err
+			}
+			revision := int64(0)
+			if len(got.Kvs) > 0 {
+				known, err := decodeGroup(got.Kvs[0])
+				if err != nil {
+					return err
+				}
+				if known.Epoch >= g.Epoch {
+					continue
+				}
+				revision = got.Kvs[0].ModRevision
+			}
+			conditions = append(conditions, clientv3.Compare(clientv3.ModRevision(key), "=", revision))
+			puts = append(puts, clientv3.OpPut(key, string(g.Append(nil))))
+		}
+		if len(puts) == 0 {
+			return nil
+		}
+		done, err := s.client.Txn(ctx).If(conditions...).Then(puts...).Commit()
+		if err != nil || done.Succeeded {
+			return err
+		}
+	}
+}
+
+func decodeGroup(kv *mvccpb.KeyValue) (*topology.Group, error) {
+	g, err := topology.Decode(kv.Value)
+	if err != nil {
+		return nil, fmt.Errorf("key %s of the metadata store: %w", kv.Key, err)
+	}
+	if id, err := number(kv.Key); err != nil || uint64(g.ID) != id {
+		return nil, fmt.Errorf("key %s of the metadata store has group %d: %w", kv.Key, g.ID, engine.ErrCorrupt)
+	}
+	return g, nil
+}
+
+// Drop removes a group whose container was dropped.
+func (s *Store) Drop(ctx context.Context, id topology.GroupID) error {
+	_, err := s.client.Delete(ctx, s.key("groups", uint64(id)))
+	return err
+}
+
+// Follow keeps m as the store has it until ctx ends. loaded is called when m has all groups
+// that were there; changed for each group that is news to m; both may be nil and are called
+// from one goroutine. It returns the error of ctx, of etcd, or that of a damaged descriptor.
+// The groups that m had stay when the store is away.
+func (s *Store) Follow(ctx context.Context, m *topology.Map, loaded func(), changed func(*topology.Group)) error {
+	var seen map[topology.GroupID]bool // since everything is shown again
+	return s.follow(ctx, "groups", follower{
+		restart: func() { seen = make(map[topology.GroupID]bool) },
+		loaded: func() {
+			for _, id := range m.IDs() { // what was dropped while nobody looked
+				if !seen[id] {
+					m.Drop(id)
+				}
+			}
+			seen = nil
+			if loaded != nil {
+				loaded()
+			}
+		},
+		put: func(kv *mvccpb.KeyValue) error {
+			g, err := decodeGroup(kv)
+			if err != nil {
+				return err
+			}
+			if seen != nil {
+				seen[g.ID] = true
+			}
+			if m.Update(g) && changed != nil {
+				changed(g)
+			}
+			return nil
+		},
+		gone: func(key []byte) error {
+			id, err := number(key)
+			m.Drop(topology.GroupID(id))
+			return err
+		},
+	})
+}

@@ -1,0 +1,120 @@
+package meta
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/client/v3/concurrency"
+
+	"github.com/cleavestore/cleave/replica/placement"
+	"github.com/cleavestore/cleave/replica/topology"
+)
+
+// Planner is the right to plan: one process of the cluster has it. It is for one goroutine.
+type Planner struct {
+	s        *Store
+	session  *concurrency.Session
+	election *concurrency.Election
+}
+
+// Campaign waits until this process may plan. The right lasts until Resign, or until ttl,
+// rounded up to seconds, after the process has died.
+func (s *Store) Campaign(ctx context.Context, node topology.NodeID, ttl time.Duration) (*Planner, error) {
+	session, err := concurrency.NewSession(s.client, concurrency.WithTTL(int((ttl+time.Second-1)/time.Second)))
+	if err != nil {
+		return nil, err
+	}
+	p := &Planner{s: s, session: session, election: concurrency.NewElection(session, s.prefix+"planner")}
+	if err = p.election.Campaign(ctx, strconv.FormatUint(uint64(node), 10)); err != nil {
+		if err2 := session.Close(); err2 != nil {
+			err = fmt.Errorf("%w; and %w", err, err2)
+		}
+		return nil, err
+	}
+	return p, nil
+}
+
+// Lost is closed some time after the right is lost. No step is written from the loss on.
+func (p *Planner) Lost() <-chan struct{} { return p.session.Done() }
+
+// Resign gives the right back.
+func (p *Planner) Resign(ctx context.Context) error {
+	if err := p.election.Resign(ctx); err != nil {
+		return err
+	}
+	return p.session.Close()
+}
+
+// step is a step as it is stored.
+type step struct {
+	Kind    string           `json:"kind"`
+	Group   topology.GroupID `json:"group"`
+	Epoch   uint64           `json:"epoch"`
+	Node    topology.NodeID  `json:"node,omitempty"`
+	Replica uint64           `json:"replica,omitempty"`
+}
+
+// Order writes steps, each in the place of an earlier one of its group. Errors: ErrNotPlanner,
+// after which nothing is written; ErrTooMany above 100 steps.
+func (p *Planner) Order(ctx context.Context, steps ...placement.Step) error {
+	if len(steps) > most {
+		return fmt.Errorf("%d steps, at most %d: %w", len(steps), most, ErrTooMany)
+	}
+	if p.election.Key() == "" {
+		return ErrNotPlanner // it has resigned
+	}
+	var puts []clientv3.Op
+	for _, s := range steps {
+		value, err := json.Marshal(step{s.Kind.String(), s.Group, s.Epoch, s.Node, s.Replica})
+		if err != nil {
+			return err
+		}
+		puts = append(puts, clientv3.OpPut(p.s.key("steps", uint64(s.Group)), string(value)))
+	}
+	done, err := p.s.client.Txn(ctx).
+		If(clientv3.Compare(clientv3.CreateRevision(p.election.Key()), "=", p.election.Rev())).
+		Then(puts...).Commit()
+	if err == nil && !done.Succeeded {
+		err = ErrNotPlanner
+	}
+	return err
+}
+
+// Finish removes a step that is carried out or refused, unless another one has taken its
+// place. The leader of the group calls it.
+func (s *Store) Finish(ctx context.Context, done placement.Step) error {
+	value, err := json.Marshal(step{done.Kind.String(), done.Group, done.Epoch, done.Node, done.Replica})
+	if err != nil {
+		return err
+	}
+	key := s.key("steps", uint64(done.Group))
+	_, err = s.client.Txn(ctx).If(clientv3.Compare(clientv3.Value(key), "=", string(value))).Then(clientv3.OpDelete(key)).Commit()
+	return err
+}
+
+// FollowSteps calls f for each step that is to be carried out, until ctx ends. It may call f
+// with the same step more than once; the epoch tells one that was carried out.
+func (s *Store) FollowSteps(ctx context.Context, f func(placement.Step)) error {
+	return s.follow(ctx, "steps", follower{
+		restart: func() {},
+		loaded:  func() {},
+		gone:    func([]byte) error { return nil },
+		put: func(kv *mvccpb.KeyValue) error {
+			var v step
+			if err := decodeJSON(kv, &v); err != nil {
+				return err
+			}
+			for k := placement.Add; k <= placement.Split; k++ {
+				if k.String() == v.Kind {
+					f(placement.Step{Kind: k, Group: v.Group, Epoch: v.Epoch, Node: v.Node, Replica: v.Replica})
+				}
+			}
+			return nil // a kind of a newer program is not for this one
+		},
+	})
+}
