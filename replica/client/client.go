@@ -53,6 +53,8 @@ type Client struct {
 	prefix [8]byte // of the ids of commands
 	number atomic.Uint64
 	closed atomic.Bool
+
+	channels, timers sync.Pool // of calls
 }
 
 // groupState is what the client knows of a group.
@@ -100,6 +102,12 @@ func New(cfg Config) *Client {
 	}
 	c := &Client{cfg: cfg, groups: make(map[string][]*groupState), links: make(map[uint64]*link)}
 	rand.Read(c.prefix[:]) // never fails
+	c.channels.New = func() any { return make(chan reply, 1) }
+	c.timers.New = func() any {
+		t := time.NewTimer(time.Hour)
+		t.Stop()
+		return t
+	}
 	for _, g := range cfg.Cluster.Groups() {
 		s := &groupState{Group: g}
 		s.leader.Store(g.Replicas[0])
@@ -385,7 +393,7 @@ func (c *Client) ask(ctx context.Context, node uint64, kind transport.Kind, fill
 	if err != nil {
 		return reply{err: err}, false
 	}
-	answer := channels.Get().(chan reply)
+	answer := c.channels.Get().(chan reply)
 	l.mu.Lock()
 	l.mu.number++
 	number := l.mu.number
@@ -395,7 +403,7 @@ func (c *Client) ask(ctx context.Context, node uint64, kind transport.Kind, fill
 		err = fmt.Errorf("node %d: %w: its connection is closed, or takes nothing more", node, errLink)
 	}
 	if err == nil {
-		timeout := timers.Get().(*time.Timer)
+		timeout := c.timers.Get().(*time.Timer)
 		timeout.Reset(c.cfg.TryTime)
 		select {
 		case r = <-answer:
@@ -407,11 +415,11 @@ func (c *Client) ask(ctx context.Context, node uint64, kind transport.Kind, fill
 			err = fmt.Errorf("node %d: %w: the connection has ended", node, errLink)
 		}
 		timeout.Stop()
-		timers.Put(timeout)
+		c.timers.Put(timeout)
 		sent = true
 	}
 	if err == nil {
-		channels.Put(answer)
+		c.channels.Put(answer)
 		return r, sent
 	}
 	l.mu.Lock()
@@ -419,15 +427,6 @@ func (c *Client) ask(ctx context.Context, node uint64, kind transport.Kind, fill
 	l.mu.Unlock()
 	return reply{err: err}, sent
 }
-
-var (
-	channels = sync.Pool{New: func() any { return make(chan reply, 1) }}
-	timers   = sync.Pool{New: func() any {
-		t := time.NewTimer(time.Hour)
-		t.Stop()
-		return t
-	}}
-)
 
 // connect returns a connection with a node. One call dials, the others wait for it.
 func (c *Client) connect(ctx context.Context, l *link) (*transport.Conn, error) {

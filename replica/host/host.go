@@ -99,6 +99,7 @@ type Host struct {
 	ordered  []*replica
 	queue    chan *replica
 	sync     syncer
+	late     late
 	ctx      context.Context
 	cancel   context.CancelFunc
 	tasks    sync.WaitGroup // goroutines that end when ctx does
@@ -212,6 +213,7 @@ func Open(ctx context.Context, cfg Config) (_ *Host, err error) {
 	}
 	h.peers.since = make(map[uint64]time.Time)
 	h.sync.init()
+	h.late.wake = make(chan struct{}, 1)
 	if h.fs == nil {
 		if h.fs, err = vfs.CreateRoot(cfg.Dir); err != nil {
 			return nil, err
@@ -239,6 +241,7 @@ func Open(ctx context.Context, cfg Config) (_ *Host, err error) {
 		h.workers.Go(func() { h.work(h.stop) })
 	}
 	h.tasks.Go(h.syncLoop)
+	h.tasks.Go(h.lateLoop)
 	h.tasks.Go(h.tickLoop)
 	h.tasks.Go(h.janitor)
 	return h, nil

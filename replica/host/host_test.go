@@ -283,6 +283,27 @@ func TestWritesAndReads(t *testing.T) {
 	})
 }
 
+// TestFollowersHear: what was committed last is told to the followers without a later write, long
+// before a heartbeat would tell it.
+func TestFollowersHear(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, 1)
+		r.steady()
+		for range 5 {
+			r.put(r.keyIn(0), time.Second)
+			time.Sleep(3 * lateTime)
+			id := r.cluster.Groups()[0].ID
+			_, want := r.leader(id).Leader(id)
+			for node, h := range r.hosts {
+				if _, applied := h.Leader(id); applied != want {
+					t.Errorf("node %d has applied entry %d, the leader %d", node, applied, want)
+				}
+			}
+		}
+		r.close()
+	})
+}
+
 // TestKillOfLeader: all groups of a node that is killed write again within a second. The node
 // comes back and has everything.
 func TestKillOfLeader(t *testing.T) {

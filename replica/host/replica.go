@@ -33,9 +33,11 @@ type replica struct {
 	applies []*group.Apply
 	waiters map[command.ID]func(group.Outcome)
 	reads   reads
-	orphan  int // ticks for which it looks for a leader in the place of one that has died
-	wait    int // ticks until it asks to be elected
-	balance int // ticks until it may hand over to the preferred leader
+	orphan  int                    // ticks for which it looks for a leader in the place of one that has died
+	wait    int                    // ticks until it asks to be elected
+	held    map[uint64]*pb.Message // messages that wait for a moment, by replica
+	late    bool                   // and the host will have them sent
+	balance int                    // ticks until it may hand over to the preferred leader
 
 	status struct {
 		leading                             atomic.Bool
@@ -90,7 +92,7 @@ const (
 )
 
 func (h *Host) openReplica(ctx context.Context, def cluster.Group) (*replica, error) {
-	r := &replica{h: h, def: def, waiters: make(map[command.ID]func(group.Outcome))}
+	r := &replica{h: h, def: def, waiters: make(map[command.ID]func(group.Outcome)), held: make(map[uint64]*pb.Message)}
 	if err := r.open(ctx); err != nil {
 		return nil, err
 	}
@@ -323,7 +325,7 @@ func (r *replica) pump() {
 
 func (r *replica) carryOut(w *group.Work) {
 	for _, m := range w.Send {
-		r.h.net.Send(m.GetTo(), r.def.ID, m)
+		r.send(m)
 	}
 	for _, m := range w.Snapshots {
 		r.sendSnapshot(m)

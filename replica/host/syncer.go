@@ -1,6 +1,7 @@
 package host
 
 import (
+	"runtime"
 	"sync"
 	"time"
 
@@ -66,6 +67,13 @@ func (s *syncer) next(before []pending) []pending {
 	s.since = time.Time{}
 	for len(s.queue) == 0 && !s.closed {
 		s.wake.Wait()
+	}
+	// Other groups may be about to append, and this sync can serve them too.
+	for n := 0; n < len(s.queue) && !s.closed; {
+		n = len(s.queue)
+		s.mu.Unlock()
+		runtime.Gosched()
+		s.mu.Lock()
 	}
 	some := s.queue
 	s.queue = emptied(before)

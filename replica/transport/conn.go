@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -129,6 +130,11 @@ func (c *Conn) write() {
 			continue
 		case <-c.wake:
 		}
+		// Other groups may be about to send, and one write serves them too.
+		for n := -1; n < c.waiting(); {
+			n = c.waiting()
+			runtime.Gosched()
+		}
 		c.mu.Lock()
 		buf := c.mu.buf
 		c.mu.buf = spare[:0]
@@ -144,6 +150,13 @@ func (c *Conn) write() {
 			spare = nil
 		}
 	}
+}
+
+// waiting returns how many bytes wait to be sent.
+func (c *Conn) waiting() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.mu.buf)
 }
 
 // dial connects to a node and greets it.

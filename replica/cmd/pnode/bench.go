@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -23,6 +24,7 @@ type benchCommand struct {
 	Size       int           `help:"Size of a document, in bytes." default:"300"`
 	Time       time.Duration `help:"How long each measurement takes." default:"5s"`
 	Repeat     int           `help:"How often each is made." default:"3"`
+	Only       string        `help:"Measure only what has this in its name: put, strong, eventual."`
 	Idle       bool          `help:"Measure what the groups cost when nothing happens, and nothing else."`
 	Profile    bool          `help:"Keep profiles of the processor in the directory."`
 }
@@ -53,7 +55,6 @@ func (c *benchCommand) Run(ctx context.Context, e *environment) error {
 	table := cli.NewTable("what", "clients", "per second", "p50", "p99", "CPU of the nodes, each", "CPU of the client, each")
 	keys := make([]string, 1000)
 	for i := range keys {
-		keys[i] = keyOf(0, i)
 		keys[i] = fmt.Sprint("k", i)
 	}
 	put := func(ctx context.Context, worker, n int) error {
@@ -81,6 +82,9 @@ func (c *benchCommand) Run(ctx context.Context, e *environment) error {
 		{"strong read", c.Clients, read(protocol.Strong)}, {"strong read", 1, read(protocol.Strong)},
 		{"eventual read", c.Clients, read(protocol.Eventual)},
 	} {
+		if !strings.Contains(m.what, c.Only) {
+			continue
+		}
 		for range c.Repeat {
 			f, err := c.measure(ctx, t, m.clients, m.do)
 			if err != nil {
