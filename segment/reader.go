@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/cleavestore/cleave/internal/fault"
+	"github.com/cleavestore/cleave/internal/firstkeys"
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/openfile"
 	"github.com/cleavestore/cleave/internal/rowcache"
@@ -64,8 +65,9 @@ type Reader struct {
 	groups    Section
 	offsets   Section
 	tables    tablePages
-	residency openfile.Residency // of the groups
-	coldFirst int64              // how much of a group of unknown length is read
+	residency openfile.Residency              // of the groups
+	coldFirst int64                           // how much of a group of unknown length is read
+	firsts    atomic.Pointer[firstkeys.Table] // made by the first search
 
 	ix struct {
 		sync.Mutex // held while it is loaded

@@ -3,6 +3,7 @@ package segment
 import (
 	"bytes"
 
+	"github.com/cleavestore/cleave/internal/firstkeys"
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/openfile"
 )
@@ -31,7 +32,21 @@ func (c *Cursor) lowerBound(k *item.Key) (at int, ok bool) {
 			return at, compared
 		}
 	}
-	if lo, c.err = c.search(lo, hi, k); c.err != nil || !c.loadIndex(lo) {
+	// What is remembered of first keys says nothing of their logical partitions. It led to
+	// the right place if that has the partition of k: a group to the right of that place
+	// begins with a key of a later partition.
+	if len(k.ID) <= item.MaxID {
+		if at, ok = c.lowerBoundIn(lo, hi, k, true); ok && item.SamePartition(&c.key.Key, k) || c.err != nil {
+			return at, ok
+		}
+	}
+	return c.lowerBoundIn(lo, hi, k, false)
+}
+
+// lowerBoundIn is lowerBound, by a search in groups from lo to hi. remembered says that it
+// relies on the first keys that the reader remembers.
+func (c *Cursor) lowerBoundIn(lo, hi int64, k *item.Key, remembered bool) (at int, ok bool) {
+	if lo, c.err = c.search(lo, hi, k, remembered); c.err != nil || !c.loadIndex(lo) {
 		return 0, false
 	}
 	for i := 0; ; i++ {
@@ -50,16 +65,30 @@ func (c *Cursor) lowerBound(k *item.Key) (at int, ok bool) {
 
 // search returns the last group in (lo, hi] whose first key is not above k, else
 // lo.
-func (c *Cursor) search(lo, hi int64, k *item.Key) (at int64, err error) {
+func (c *Cursor) search(lo, hi int64, k *item.Key, remembered bool) (at int64, err error) {
 	defer c.r.file.Unguard(openfile.Guard(), &err)
+	firsts := c.r.firsts.Load()
+	if firsts == nil {
+		c.r.firsts.CompareAndSwap(nil, firstkeys.New(c.r.props.Groups, c.r.props.Min.ID, c.r.props.Max.ID))
+		firsts = c.r.firsts.Load()
+	}
+	lead, last := firsts.Lead(k.ID), hi
 	for n := 0; lo < hi; n++ {
 		probe := (lo + hi + 1) / 2
 		if n < 2 && len(k.ID) > item.MaxID {
 			probe = hi // the logical partition ends in one of the last two
+		} else if even := probe - probe%firstkeys.Every; even > lo {
+			probe = even
 		}
-		cmp, err := c.compareFirst(uint32(probe), k)
-		if err != nil {
-			return 0, err
+		cmp := 0
+		if remembered && probe < last { // the last may begin with another logical partition
+			cmp = firsts.Compare(probe, lead)
+		}
+		if cmp == 0 {
+			if cmp, err = c.compareFirst(uint32(probe), k); err != nil {
+				return 0, err
+			}
+			firsts.Note(probe, c.s.open.members[0].id(c.s.open.raw))
 		}
 		if cmp <= 0 {
 			lo = probe
