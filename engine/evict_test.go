@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cleavestore/cleave/internal/backup"
 	"github.com/cleavestore/cleave/internal/vfs"
 	"github.com/cleavestore/cleave/partmap"
 )
@@ -374,5 +375,71 @@ func TestReplacePartition(t *testing.T) {
 	must(t, second(c.ReplacePartition(ctx, c.Partitions()[0].ID, bytes.NewReader(halves[0].Bytes()))))
 	if _, err := c.ReplacePartition(ctx, c.Partitions()[0].ID, bytes.NewReader(halves[1].Bytes())); !errors.Is(err, ErrInvalid) {
 		t.Errorf("another range: %v", err)
+	}
+}
+
+// TestEvictCopies: a backup, a checkpoint and a store that is open read-only know what is not
+// here, and nothing of it counts as damage.
+func TestEvictCopies(t *testing.T) {
+	ctx := t.Context()
+	mem, target := vfs.NewMem(), vfs.NewMem()
+	o := replicaOptions(mem, time.Minute)
+	o.checkpointRoot = func(string) (vfs.FS, error) { return target, nil }
+	db, err := Open(ctx, "store", o)
+	must(t, err)
+	c, err := db.CreateContainer(ctx, "docs", evictDef)
+	must(t, err)
+	must(t, applyItem(c, 1, "k1", nil))
+	job, err := c.Split(ctx, c.Partitions()[0].ID, &SplitOptions{At: partmap.Midpoint(c.routing.Load().parts[0].Range).String()})
+	must(t, err)
+	must(t, job.Wait(ctx))
+	here, gone := c.Partitions()[0], c.Partitions()[1]
+	key := StringKey("k1")
+	if epk := key.EPK(); c.partition(gone.ID).Range.Contains(&epk) {
+		here, gone = gone, here
+	}
+	must(t, c.Evict(ctx, gone.ID))
+	var b bytes.Buffer
+	_, err = db.Backup(ctx, &b, nil)
+	must(t, err)
+	_, err = db.Checkpoint(ctx, "copy")
+	must(t, err)
+	must(t, db.Close())
+	restored := vfs.NewMem()
+	must(t, backup.Restore(ctx, restored, "copy", bytes.NewReader(b.Bytes())))
+	for name, tc := range map[string]struct {
+		fsys     vfs.FS
+		dir      string
+		readOnly bool
+	}{"the store": {mem, "store", false}, "read-only": {mem, "store", true}, "the checkpoint": {target, ".", false}, "the backup": {below{restored, "copy"}, "copy", false}} {
+		o := replicaOptions(tc.fsys, time.Minute)
+		o.ReadOnly = tc.readOnly
+		db, err := Open(ctx, tc.dir, o)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		c, err := db.Container("docs")
+		must(t, err)
+		absent := 0
+		for _, p := range c.Partitions() {
+			if p.Absent != (p.Min == gone.Min) {
+				t.Errorf("%s: [%s, %s) absent: %v", name, p.Min, p.Max, p.Absent)
+			}
+			if index, err := c.AppliedIndex(p.ID); p.Absent {
+				absent++
+				if !errors.Is(err, ErrNotHere) {
+					t.Errorf("%s: entry %d, %v", name, index, err)
+				}
+			} else if err != nil || index != 1 || p.Min != here.Min {
+				t.Errorf("%s: entry %d, %v", name, index, err)
+			}
+		}
+		if _, err := c.Read(ctx, key, "i1"); err != nil || absent != 1 {
+			t.Errorf("%s: %d partitions are absent; what is here: %v", name, absent, err)
+		}
+		for _, err := range db.Verify(ctx) {
+			must(t, err)
+		}
+		must(t, db.Close())
 	}
 }

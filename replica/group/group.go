@@ -17,6 +17,10 @@
 //  5. A linearizable read sees the partition after an entry that was committed when a quorum
 //     confirmed the leader, after the read had begun. Each read has a request id of its own.
 //  6. An installation never takes the partition back.
+//  7. What this node has of the key space is what its replicas have: nothing is left of a
+//     half that split off elsewhere, or of a replica that was removed. See split.go.
+//  8. A replica takes part in a group only under an id that it has had from the beginning:
+//     with its log, or empty if it has never had one.
 //
 // # After a crash
 //

@@ -356,3 +356,48 @@ func TestTimeOfReads(t *testing.T) {
 		t.Error("the item is back")
 	}
 }
+
+// TestSplitFindsEmpty: a message has come for the right replica before its node has applied the
+// split, so an empty one was made. It gets the base, keeps its vote, and has the right half.
+func TestSplitFindsEmpty(t *testing.T) {
+	mem := vfs.NewMem()
+	r := single(t, mem, 100)
+	old := r.g.Applied()
+	for n := uint64(1); n <= 6; n++ {
+		r.ask(keyed(n, old))
+	}
+	_, err := r.log.Create(rightID, 1, raftlog.Base{})
+	must(t, err)
+	empty, err := r.other(rightID)
+	must(t, err)
+	must(t, empty.g.Step(&pb.Message{Type: pb.MsgVote.Enum(), From: new(uint64(5)), To: new(uint64(1)), Term: new(uint64(9)), Index: new(uint64(100)), LogTerm: new(uint64(8))}))
+	must(t, empty.work())
+	if empty.g.Term() != 9 || len(empty.sent) != 1 || empty.sent[0].GetType() != pb.MsgVoteResp || empty.sent[0].GetReject() {
+		t.Fatalf("term %d, %v", empty.g.Term(), empty.sent)
+	}
+	must(t, r.g.ProposeSplit(middle(r.g), rightID))
+	must(t, r.work())
+	if len(r.created) != 1 || r.created[0] != rightID {
+		t.Fatalf("created: %v", r.created)
+	}
+	check := func(r *rig) {
+		t.Helper()
+		right, err := r.other(rightID)
+		must(t, err)
+		hard, _, err := r.log.Group(rightID).InitialState()
+		must(t, err)
+		if hard.GetTerm() != 9 || hard.GetVote() != 5 || right.g.Held() != r.g.Held() || right.g.Removed() {
+			t.Errorf("%v, at entry %d, the left half is at %d", hard, right.g.Held(), r.g.Held())
+		}
+		for n := uint64(1); n <= 6; n++ {
+			if _, err := r.c.Read(ctx, engine.StringKey(fmt.Sprint("k", n)), "i"); err != nil {
+				t.Errorf("k%d: %v", n, err)
+			}
+		}
+	}
+	check(r)
+	again, err := open(t, mem.Crash(vfs.CrashOptions{Keep: vfs.KeepNone}), 1, nil)
+	must(t, err)
+	must(t, again.work())
+	check(again)
+}
