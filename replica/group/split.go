@@ -175,19 +175,28 @@ func (g *Group) beginRight(ctx context.Context, p *splitAt, id engine.PartitionI
 	if err != nil {
 		return err
 	}
-	return g.create(p.right, base)
+	if err = g.create(p.right, base); errors.Is(err, raftlog.ErrRemoved) {
+		// It was here as an empty one, and its group has removed it.
+		return g.cfg.Container.Evict(ctx, id)
+	}
+	return err
 }
 
-// create makes the log of a group to which this replica belongs, unless it is here or was. One
-// that is empty gets the base.
+// create makes the log of a group to which this replica belongs, unless it is here. One that
+// is empty gets the base. ErrRemoved: it was here, and its group has removed it, or there is
+// another replica of the group.
 func (g *Group) create(group uint64, base raftlog.Base) error {
-	if log := g.cfg.Log.Store().Group(group); log != nil && log.Replica() == g.cfg.Log.Replica() && log.Base().Index == 0 && base.Index > 0 {
+	log := g.cfg.Log.Store().Group(group)
+	if log != nil && log.Replica() != g.cfg.Log.Replica() {
+		return raftlog.ErrRemoved
+	}
+	if log := g.cfg.Log.Store().Group(group); log != nil && log.Base().Index == 0 && base.Index > 0 {
 		g.created = append(g.created, group)
 		return log.Begin(base)
 	}
 	_, err := g.cfg.Log.Store().Create(group, g.cfg.Log.Replica(), base)
 	switch {
-	case errors.Is(err, fault.ErrExists), errors.Is(err, raftlog.ErrRemoved):
+	case errors.Is(err, fault.ErrExists):
 		return nil
 	case err == nil:
 		g.created = append(g.created, group)
@@ -309,7 +318,7 @@ func (g *Group) beginSkipped(held uint64, next *state) error {
 	for i := range next.splits {
 		p := &next.splits[i]
 		if p.index > held && slices.Contains(p.members, g.cfg.Log.Replica()) {
-			if err := g.create(p.right, raftlog.Base{}); err != nil {
+			if err := g.create(p.right, raftlog.Base{}); err != nil && !errors.Is(err, raftlog.ErrRemoved) {
 				return err
 			}
 		}
@@ -324,8 +333,14 @@ func (g *Group) Removed() bool {
 }
 
 // Destroy removes the replica from this node: its partition becomes absent, then its log goes.
-// The members of its group must have removed it before, and its id is never used again. The
-// Group must not be used afterwards. A crash in between leaves a replica of which the next
+// The Group must not be used afterwards, and the id never again.
+//
+// The group must have removed the replica, and its members must know. Raft goes by a change of
+// members when it is applied, so one that knows less may need the replica for an election,
+// and if the leader is lost there is no other way for it to learn. So first have a leader that
+// has applied the removal, which Config tells, carry out one more command, an empty one for
+// instance. Then a quorum knows.
+// A crash in between leaves a replica of which the next
 // Open says ErrRemoved. Error: ErrBusy if entries are to be applied first.
 func (g *Group) Destroy(ctx context.Context) error {
 	if g.state.applied < g.held {

@@ -401,3 +401,35 @@ func TestSplitFindsEmpty(t *testing.T) {
 	must(t, again.work())
 	check(again)
 }
+
+// TestSplitAfterRemoval: the right replica was here as an empty one, and its group has removed
+// it, before the node applies the split. Nothing of the right half stays.
+func TestSplitAfterRemoval(t *testing.T) {
+	mem := vfs.NewMem()
+	r := single(t, mem, 100)
+	old := r.g.Applied()
+	for n := uint64(1); n <= 6; n++ {
+		r.ask(keyed(n, old))
+	}
+	_, err := r.log.Create(rightID, 1, raftlog.Base{})
+	must(t, err)
+	empty, err := r.other(rightID)
+	must(t, err)
+	must(t, empty.g.Destroy(ctx))
+	must(t, r.g.ProposeSplit(middle(r.g), rightID))
+	must(t, r.work())
+	if len(r.created) != 0 || r.log.Group(rightID) != nil {
+		t.Errorf("created: %v", r.created)
+	}
+	left, epoch := r.g.Range()
+	if epoch != 2 {
+		t.Fatalf("epoch %d", epoch)
+	}
+	for n := uint64(1); n <= 6; n++ {
+		key := engine.StringKey(fmt.Sprint("k", n))
+		epk := key.EPK()
+		if _, err := r.c.Read(ctx, key, "i"); left.Contains(&epk) != (err == nil) || err != nil && !errors.Is(err, engine.ErrNotHere) {
+			t.Errorf("%s: %v", key, err)
+		}
+	}
+}

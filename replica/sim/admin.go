@@ -1,7 +1,9 @@
 package sim
 
 import (
+	"encoding/binary"
 	"errors"
+	"math"
 	"path"
 	"slices"
 	"strings"
@@ -11,6 +13,7 @@ import (
 
 	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/internal/fault"
+	"github.com/cleavestore/cleave/replica/command"
 	"github.com/cleavestore/cleave/replica/group"
 	"github.com/cleavestore/cleave/replica/internal/mutant"
 	"github.com/cleavestore/cleave/replica/raftlog"
@@ -26,10 +29,13 @@ type admin struct {
 	coming   map[uint64]uint64 // by group: a replica that was made and is no member yet
 	instead  map[uint64]uint64 // by replica that comes: the one in whose place
 	reach    map[[2]uint64]uint64
+	known    map[[2]uint64]bool // group and replica: a quorum knows that it was removed
+	asked    uint64             // commands that were made to find that out
 }
 
 func (a *admin) begin(w *world) {
 	a.w, a.coming, a.instead, a.reach = w, make(map[uint64]uint64), make(map[uint64]uint64), make(map[[2]uint64]uint64)
+	a.known = make(map[[2]uint64]bool)
 	a.step()
 }
 
@@ -106,12 +112,39 @@ func (a *admin) step() {
 		}
 		for _, n := range w.nodes {
 			for _, r := range slices.Clone(n.replicas) {
-				if n.up && w.oracle.removed(r.gid, r.id) && !r.gone() {
+				if !n.up || r.gone() || !w.oracle.removed(r.gid, r.id) {
+					continue
+				}
+				if a.known[[2]uint64{r.gid, r.id}] {
 					r.destroy()
+				} else if l := w.leader(r.gid); l != nil {
+					a.tell(l, r.id)
 				}
 			}
 		}
 	})
+}
+
+// tell has a quorum know that a replica was removed: a leader that knows it carries out a
+// command.
+func (a *admin) tell(l *replica, gone uint64) {
+	conf := l.group.Config()
+	if slices.Contains(slices.Concat(conf.GetVoters(), conf.GetLearners(), conf.GetVotersOutgoing(), conf.GetLearnersNext()), gone) {
+		return
+	}
+	a.asked++
+	c := &command.Command{After: l.group.Applied()}
+	binary.BigEndian.PutUint64(c.ID[:], math.MaxUint64)
+	binary.BigEndian.PutUint64(c.ID[8:], a.asked)
+	if err := l.group.Propose(c); err != nil {
+		return
+	}
+	l.proposals[c.ID] = func(out group.Outcome) {
+		if out.Err == nil {
+			a.known[[2]uint64{l.gid, gone}] = true
+		}
+	}
+	l.pump()
 }
 
 // lead has a leader make the next change of its group.
