@@ -99,7 +99,8 @@ func TestAnswersOverEveryBound(t *testing.T) {
 				exec.Limits.OrderMemory = 1 << (8 + d.IntN(12))
 				exec.Limits.GroupMemory = 1 << (12 + d.IntN(12))
 				exec.Limits.FirstStep = 1 << d.IntN(8)
-				exec.Limits.Wide, exec.Limits.TermsPerDocument = 1<<d.IntN(8), 1<<d.IntN(8)
+				exec.Limits.Wide, exec.Limits.TermsPerDocument = 1<<d.IntN(8), 1<<d.IntN(12)
+				exec.Limits.Inside = 1 << d.IntN(9)
 				db.env.MemIndexes.Beyond = []int64{-db.env.Pool.Limit(), 0}[d.IntN(2)]
 				boundsQuery(t, d, c, docs)
 			}

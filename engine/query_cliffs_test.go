@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"fmt"
 	"testing"
 
 	"github.com/cleavestore/cleave/internal/vfs"
@@ -90,5 +91,43 @@ func TestQueryCliffs(t *testing.T) {
 				t.Errorf("%d of %d results in %d pages: %.0f documents' worth of work, want at most %.0f; all at once take %.0f", got, all, pages, paged, most, whole)
 			}
 		})
+	}
+}
+
+// TestQueryManyValues: an IN of many values counts and finds what has one of them, in
+// several files of a run, whatever their order, and those that are there twice once.
+func TestQueryManyValues(t *testing.T) {
+	const n = 3000
+	c := cliffStore(t, n, IndexAll())
+	var values []any
+	for u := n + 100; u > 0; u -= 7 {
+		values = append(values, u, u)
+	}
+	want := 0
+	for u := n + 100; u > 0; u -= 7 {
+		if u < n {
+			want++
+		}
+	}
+	f := In("/u", values...)
+	if got, err := c.Count(t.Context(), AllPartitions(), f); err != nil || got != int64(want) {
+		t.Errorf("%d documents, want %d: %v", got, want, err)
+	}
+	seen := make(map[string]bool)
+	q := Query{Where: f, Limit: 10}
+	for more := true; more; more = q.Continue != "" {
+		r := c.Query(t.Context(), AllPartitions(), q)
+		for it, err := range r.All() {
+			if err != nil {
+				t.Fatal(err)
+			}
+			seen[it.ID] = true
+		}
+		q.Continue = r.Continue()
+	}
+	for i := range n {
+		if id, in := fmt.Sprintf("%06d", i), (n+100-i*7919%n)%7 == 0 && i*7919%n > 0; seen[id] != in {
+			t.Errorf("%s is found: %t", id, !in)
+		}
 	}
 }

@@ -116,10 +116,12 @@ func (e *Execution) planBy(policy *index.Compiled, groups *query.Grouper) {
 		case groups == nil:
 			first = e.Select.OrderBy
 		case e.Select.Limit > 0 && !e.counts && groups.Grouped() != nil:
-			first = []query.Order{{Path: groups.Grouped()[0]}}
+			for _, path := range groups.Grouped() {
+				first = append(first, query.Order{Path: path})
+			}
 		}
 		if len(first) > 0 {
-			if e.ordered = e.orderSpan(policy, first[0]); e.ordered != nil && !e.ordered.all {
+			if e.ordered = e.orderSpan(policy, first); e.ordered != nil && !e.ordered.all {
 				e.ordered.rest = look.plan.without(e.ordered.span)
 			}
 		}
@@ -160,16 +162,19 @@ func (e *Execution) countable(policy *index.Compiled, g *query.Grouper) bool {
 // path. Beyond that it is cheaper to read the documents once.
 const maxApart = 4
 
-// orderSpan returns an indexOrder by the first path of the query's order, or of its
-// groups, with the span of the terms that candidates can have. It returns nil if the index
-// does not cover that path.
-func (e *Execution) orderSpan(policy *index.Compiled, first query.Order) *indexOrder {
-	path := indexPath(first.Path)
+// orderSpan returns an indexOrder by the paths of the query's order, or of its groups, with
+// the span of the terms that candidates can have. It returns nil if the index does not
+// cover the first path.
+func (e *Execution) orderSpan(policy *index.Compiled, paths []query.Order) *indexOrder {
+	path := indexPath(paths[0].Path)
 	if scalars, containers := policy.Covers(path); !scalars || !containers {
 		return nil
 	}
-	o := &indexOrder{path: path, span: index.Exists(path), all: true, falling: first.Falling, single: len(e.Select.OrderBy) == 1 && !e.Select.Grouped()}
-	name := first.Path.String()
+	o := &indexOrder{path: path, span: index.Exists(path), all: true, falling: paths[0].Falling, single: len(paths) == 1 && !e.Select.Grouped()}
+	if len(paths) > 1 {
+		o.next = e.orderSpan(policy, paths[1:])
+	}
+	name := paths[0].Path.String()
 	e.Select.Where.Every(func(f *query.Filter) {
 		if !o.all || f.Path.String() != name {
 			return

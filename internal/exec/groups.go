@@ -20,11 +20,12 @@ func (e *Execution) runGroups(yield func(*Row) bool) error {
 	if e.After != nil {
 		e.groupAfter, e.groupBegun = string(e.After.Order), true
 	}
-	missing := e.left + min(e.skip, int(^uint(0)>>1)-e.left)
-	if missing < maxGroupOrder {
-		e.groupsWanted = missing + 1 // one group may give no result
-	}
 	for {
+		missing := e.left + min(e.skip, int(^uint(0)>>1)-e.left)
+		if e.groupsWanted = 0; missing < maxGroupOrder {
+			e.groupsWanted = missing + 1 // one group may give no result
+		}
+		tested, found := e.documents.Load(), 0
 		all, end, err := e.makeGroups()
 		if err != nil {
 			return err
@@ -37,6 +38,7 @@ func (e *Execution) runGroups(yield func(*Row) bool) error {
 				break
 			}
 			e.groupAfter, e.groupBegun = key, true
+			found++
 			var ok bool
 			if e.group.Body, ok = all.Append(nil, key); !ok {
 				continue
@@ -48,7 +50,7 @@ func (e *Execution) runGroups(yield func(*Row) bool) error {
 		if end == nil {
 			return nil
 		}
-		e.groupsWanted *= reachGrowth // these groups gave fewer results than are wanted
+		e.reachOn(max(missing-found, 1), found, e.documents.Load()-tested)
 	}
 }
 
@@ -119,14 +121,12 @@ func (e *Execution) groupOrder() (*indexOrder, error) {
 		return nil, nil
 	}
 	o := *e.ordered
-	o.groups, o.most, o.reach = true, e.groupsWanted, e.groupsWanted
+	o.groups, o.most = true, max(e.groupsWanted, e.reach)
+	o.reach = o.most
 	if e.groupBegun {
-		v, n := query.ReadOrder([]byte(e.groupAfter), false, true)
-		if n == 0 {
+		if !o.beginAt([]byte(e.groupAfter), true, e.h.Levels()) {
 			return nil, ErrBadContinuation
 		}
-		o.begin(&v)
-		o.after.whole = false // other groups may have that value too
 	}
 	return &o, nil
 }

@@ -27,6 +27,7 @@ type indexOrder struct {
 	after   *orderPoint
 	leftOut bool        // scans with this order have left out candidates
 	unsure  bool        // scans with this order have taken candidates that may not match
+	next    *indexOrder // order of the candidates with one value by the path that follows; nil: no index has it
 	groups  bool        // the candidates are wanted for groups by the first path
 	end     []byte      // with groups, or if unsure: sort key from which on candidates were left out; nil: none was
 	top     *sharedRows // the first rows so far, of all units
@@ -84,7 +85,7 @@ func (n *planNode) without(span index.Span) *planNode {
 func (o *indexOrder) restrict(c *candidates) error {
 	total := int64(0)
 	c.unsure = !c.exact || c.few // of one logical partition, some may be overwritten
-	w := orderWalk{o: o, c: c, sets: &c.sets, most: o.most}
+	w := orderWalk{o: o, top: o, c: c, sets: &c.sets, most: o.most}
 	if o.top != nil {
 		w.last = o.top.last()
 	}
@@ -95,7 +96,7 @@ func (o *indexOrder) restrict(c *candidates) error {
 		}
 		total += s.count
 		c.unsure = c.unsure || s.guessed
-		w.sources = append(w.sources, &orderSource{candidateSource: s})
+		w.sources = append(w.sources, &orderSource{candidateSource: s, in: s.set})
 	}
 	if c.unsure {
 		if w.most = o.reach; int64(w.most) >= total/2 {
@@ -164,6 +165,8 @@ func (w *orderWalk) far(total int64) (bool, error) {
 // orderWalk takes candidates of all sources term by term.
 type orderWalk struct {
 	o       *indexOrder
+	top     *indexOrder // of which o is the order itself, or one that follows
+	prefix  []byte      // with one that follows: order key of the values before
 	c       *candidates
 	sets    *planSets
 	sources []*orderSource
@@ -194,7 +197,7 @@ func (w *orderWalk) begin(v *query.Value) bool {
 	if w.o.falling {
 		query.Invert(key)
 	}
-	if w.o.single && !w.c.unsure {
+	if w.o.single && !w.c.unsure && w.o == w.top {
 		w.from, w.to = uint32(from), uint32(len(w.c.keys))
 	} else {
 		w.c.keys = w.c.keys[:from]
@@ -230,7 +233,8 @@ type orderSource struct {
 	r   *index.Reader
 	cur *index.Cursor
 	ok  bool
-	out *index.Set
+	in  *index.Set // the candidates to choose from
+	out *index.Set // the candidates that were chosen
 
 	taken int
 }
@@ -359,7 +363,7 @@ func (w *orderWalk) take(at []*orderSource) (bool, error) {
 		w.more = true
 		return false, nil
 	}
-	if w.taken >= w.most || w.c.unsure {
+	if w.taken >= w.most || w.c.unsure || w.o.next != nil {
 		if w.value = firstOrder(&term); w.o.falling {
 			query.Invert(w.value)
 		}
@@ -371,6 +375,11 @@ func (w *orderWalk) take(at []*orderSource) (bool, error) {
 	w.group = ""
 	if term.Cut {
 		w.group = term.Value.Text
+	}
+	if !term.Cut {
+		if done, err := w.inside(at, begins); done || err != nil {
+			return !w.more, err
+		}
 	}
 	if begins && !a.whole {
 		// It is not known which of these come behind the point.
@@ -391,8 +400,8 @@ func (w *orderWalk) take(at []*orderSource) (bool, error) {
 // there are as many rows as are wanted before those that are left out.
 func (w *orderWalk) leave(end []byte) {
 	w.more = true
-	if o := w.o; o.groups || w.c.unsure {
-		o.end = earlier(o.end, end)
+	if o := w.top; o.groups || w.c.unsure {
+		o.end = earlier(o.end, append(w.prefix[:len(w.prefix):len(w.prefix)], end...))
 	}
 }
 
@@ -463,7 +472,7 @@ func (w *orderWalk) takeSome(s *orderSource, p *index.Posting, from uint32, most
 			return err
 		}
 		for _, at := range w.list {
-			if at >= from && s.set.Contains(at) {
+			if at >= from && s.in.Contains(at) {
 				if most--; most < 0 {
 					return w.leaveAt(s, at)
 				}
@@ -482,7 +491,7 @@ func (w *orderWalk) takeSome(s *orderSource, p *index.Posting, from uint32, most
 		part := w.sets.get(lo, to)
 		err := p.AddTo(part)
 		for at, ok := part.Next(lo); ok && err == nil; at, ok = part.Next(at + 1) {
-			if !s.set.Contains(at) {
+			if !s.in.Contains(at) {
 				continue
 			}
 			if most--; most < 0 {
@@ -532,29 +541,46 @@ func (w *orderWalk) takeRest() error {
 	if w.value = []byte{byte(jsondoc.KindUndefined)}; w.o.falling {
 		query.Invert(w.value)
 	}
-	for _, s := range w.sources {
-		valued, all, err := w.c.present(s.r, index.Exists(w.o.path), s.lo, s.hi)
-		if all {
-			continue
+	rest := make([]*index.Set, len(w.sources))
+	defer func() {
+		for _, set := range rest {
+			if set != nil {
+				w.sets.put(set)
+			}
 		}
+	}()
+	total := 0
+	for i, s := range w.sources {
+		valued, all, err := w.c.present(s.r, index.Exists(w.o.path), s.lo, s.hi)
 		if err != nil {
 			return err
 		}
-		without := w.sets.get(s.lo, s.hi)
-		without.Or(s.set)
-		without.AndNot(valued)
+		rest[i] = w.sets.get(s.lo, s.hi)
+		if all {
+			continue
+		}
+		rest[i].Or(s.in)
+		rest[i].AndNot(valued)
+		w.sets.put(valued)
+		total += rest[i].Count()
+	}
+	if w.dense(total) {
+		if done, err := w.insideSets(w.sources, rest, total, begins); done || err != nil {
+			return err
+		}
+	}
+	for i, s := range w.sources {
+		var err error
 		from, most := s.lo, int(^uint(0)>>1)
-		if w.o.single && err == nil {
+		if w.o.single {
 			most = w.most - before
 			if begins {
 				from, _, err = s.Cut(&a.key, nil)
 			}
 		}
 		if err == nil {
-			err = w.takeSet(s, without, from, most)
+			err = w.takeSet(s, rest[i], from, most)
 		}
-		w.sets.put(valued)
-		w.sets.put(without)
 		if err != nil {
 			return err
 		}

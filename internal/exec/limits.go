@@ -12,9 +12,12 @@ var Limits = struct {
 	// on the plan is wide; TermsPerDocument is how many terms are walked in the time in
 	// which a document is tested. See wide.go.
 	Wide, TermsPerDocument int64
+	// Inside is the number of candidates with one value from which on they may be walked in
+	// the order of the next path. See orderinside.go.
+	Inside int
 	// OrderMemory bounds the rows of one pass on each goroutine, in bytes.
 	OrderMemory int64
 	// GroupMemory bounds the groups of a query, in bytes: those of each goroutine, and
 	// those of all when they are merged.
 	GroupMemory int64
-}{KeyUnits: 100, FirstStep: 1 << 16, Wide: 64, TermsPerDocument: 20, OrderMemory: 16 << 20, GroupMemory: 64 << 20}
+}{KeyUnits: 100, FirstStep: 1 << 16, Wide: 64, TermsPerDocument: 20, Inside: 256, OrderMemory: 16 << 20, GroupMemory: 64 << 20}

@@ -402,30 +402,45 @@ func (e *Execution) orderFrom(after []byte, most int) (*indexOrder, error) {
 	if after == nil {
 		return &o, nil
 	}
-	v, n := query.ReadOrder(after, o.falling, false)
-	if n == 0 {
-		return nil, ErrBadContinuation
-	}
 	o.most++ // the item at the point itself
 	o.reach++
+	if !o.beginAt(after, false, e.h.Levels()) {
+		return nil, ErrBadContinuation
+	}
+	return &o, nil
+}
+
+// beginAt makes the order, and those that follow it, begin behind a sort key. whole says
+// that it is the key of a group. It returns false if it is no such key.
+func (o *indexOrder) beginAt(after []byte, whole bool, levels int) bool {
+	v, n := query.ReadOrder(after, o.falling, whole)
+	if n == 0 {
+		return false
+	}
 	o.begin(&v)
 	rest := after[n:]
+	if o.next != nil {
+		next := *o.next
+		if !next.beginAt(rest, whole, levels) {
+			return false
+		}
+		o.next = &next
+	}
 	if !o.single {
 		o.after.whole = false
-		return &o, nil
+		return true
 	}
-	levels := e.h.Levels()
 	width := levels * item.MaxEPK / item.MaxLevels
 	if len(rest) < width {
-		return nil, ErrBadContinuation
+		return false
 	}
 	epk, err := partmap.EPKFromBytes(rest[:width])
 	if err != nil {
-		return nil, ErrBadContinuation
+		return false
 	}
 	pk := partmap.PrefixLen(rest[width:], levels)
 	o.after.key = item.Key{Hash: epk.Head(), EPK: rest[:width], PK: rest[width : width+pk], ID: rest[width+pk:]}
-	return &o, nil
+	return true
 }
 
 // begin makes the order begin at a value. Where terms do not tell which candidates have
