@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/cleavestore/cleave/internal/query"
+	"github.com/cleavestore/cleave/internal/sql"
 )
 
 // Query says which documents are wanted, in which order, and which parts of them.
@@ -40,6 +41,7 @@ type Query struct {
 	// NoScan makes the query fail with ErrNeedsScan if documents would have to
 	// be read one by one to find those wanted.
 	NoScan bool
+	text   *sql.Statement // what ParseQuery read beyond these fields; nil: nothing
 }
 
 // QueryOrder is a path by which results are ordered.
@@ -69,19 +71,22 @@ const (
 	AggregateMax   = Aggregate(query.Max)
 )
 
-// ParseQuery reads a query in the text form, docs/queries.md, with parameters
-// in place of constants. For a text that is no query it returns ErrInvalid with a
+// ParseQuery reads a query in SQL, docs/queries.md and docs/sql.md, with parameters in
+// place of constants. For a text that is no query it returns ErrInvalid with a
 // *QuerySyntaxError that tells the position. The name behind FROM stands for the
-// document; it names no container.
+// document; it names no container. Of a query that says more than the fields of Query can,
+// the result keeps the rest, and Where is the part of its filter that is about documents alone.
 //
 //	SELECT TOP 10 c.name, c.address.city AS city FROM c WHERE c.age >= @age ORDER BY c.name
 func ParseQuery(text string, parameters map[string]any) (Query, error) {
-	s, err := query.Parse(text, parameters)
+	st, err := sql.Parse(text, parameters, sql.Options{})
 	if err != nil {
 		return Query{}, fmt.Errorf("%w: query: %w", ErrInvalid, err)
 	}
-	q := Query{
-		Where: Filter{f: s.Where}, Value: s.Value, Distinct: s.Distinct, Offset: s.Offset, Limit: s.Limit,
+	s := st.Select
+	q := Query{Where: Filter{f: s.Where}, Value: s.Value, Distinct: s.Distinct, Offset: st.Offset, Limit: st.Limit}
+	if !st.Whole() {
+		q.text = st
 	}
 	for i := range s.Columns {
 		f := s.Columns[i].Field()
@@ -106,36 +111,22 @@ type QuerySyntaxError = query.SyntaxError
 
 // compile checks the query.
 func (q *Query) compile() (*query.Select, error) {
-	s := &query.Select{
+	a := query.Assembly{Err: q.Where.err, Select: query.Select{
 		Where: q.Where.tree(), Value: q.Value, Distinct: q.Distinct, Offset: q.Offset, Limit: q.Limit,
-	}
-	err := q.Where.err
-	path := func(text string) (p query.Path) {
-		if err == nil {
-			p, err = query.ParsePath(text)
-		}
-		return p
-	}
-	for i, f := range q.Fields {
-		c, bad := query.Field{Path: f.Path, As: f.As, Func: query.Func(f.Aggregate)}.Column(i)
-		if err == nil {
-			err = bad
-		}
-		s.Columns = append(s.Columns, c)
+	}}
+	for _, f := range q.Fields {
+		a.Column(query.Field{Path: f.Path, As: f.As, Func: query.Func(f.Aggregate)})
 	}
 	for _, text := range q.GroupBy {
-		s.GroupBy = append(s.GroupBy, path(text))
+		a.Group(text)
 	}
 	for _, o := range q.OrderBy {
-		s.OrderBy = append(s.OrderBy, query.Order{Path: path(o.Path), Falling: o.Desc})
+		a.Order(o.Path, o.Desc)
 	}
-	if err == nil {
-		err = s.Check()
-	}
+	s, err := a.Done()
 	if err != nil {
 		return nil, fmt.Errorf("%w: query: %w", ErrInvalid, err)
 	}
-	s.Where = s.Where.Simplify()
 	return s, nil
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/cleavestore/cleave/internal/keyscope"
 	"github.com/cleavestore/cleave/internal/latency"
 	"github.com/cleavestore/cleave/internal/query"
+	"github.com/cleavestore/cleave/internal/sql"
 )
 
 // QueryResult is a query that runs when it is ranged over. It serves one goroutine.
@@ -25,6 +26,7 @@ type QueryResult struct {
 
 	selected *query.Select  // nil: the query was not run
 	within   keyscope.Scope // scope, checked
+	page     *sql.Page
 	progress exec.Progress
 	finished bool
 	elapsed  time.Duration
@@ -79,7 +81,7 @@ func (r *QueryResult) All() iter.Seq2[Item, error] {
 			if watch.runs {
 				show = r.c.db.without(show, &body)
 			}
-			r.finished, err = e.Run(show)
+			r.finished, err = r.page.Run(e, &r.progress, show)
 		}
 		if watch.runs {
 			r.c.took(latency.Query, r.c.db.opts.elapsed()-watch.begun-body, nil, nil, waits{}, err)
@@ -113,7 +115,9 @@ func (r *QueryResult) Stats() QueryStats {
 }
 
 // hash tells the query and its scope apart from others.
-func (r *QueryResult) hash() uint64 { return exec.Hash(r.c.id, r.within.Whole().String(), r.selected) }
+func (r *QueryResult) hash() uint64 {
+	return exec.Hash(r.c.id, r.within.Whole().String()+r.q.text.Text(), r.selected)
+}
 
 // prepare checks the query and pins the sequences at which it reads. narrow is its scope
 // as the filter narrows it.
@@ -159,7 +163,11 @@ func (r *QueryResult) prepareNow() (e *exec.Execution, narrow keyscope.Narrowed,
 	r.selected, r.within = s, scope
 	narrow = scope.Narrow(&r.c.keys, s.Where)
 	q := exec.Query{Select: s, Snapshot: cutOf(r.snapshot), NoScan: r.q.NoScan}
-	if q.After, err = r.after(narrow.Scope); err != nil {
+	at, err := r.after(narrow.Scope)
+	if err == nil {
+		r.page, err = r.q.text.Begin(&q, at, r.q.Offset, r.q.Limit)
+	}
+	if err != nil {
 		return nil, narrow, err
 	}
 	q.Scope.Within = scope.Within
@@ -183,7 +191,7 @@ func (r *QueryResult) after(scope keyscope.Scope) (*exec.Position, error) {
 	if err != nil {
 		return nil, err
 	}
-	grouped := r.selected.Grouped()
+	grouped := r.selected.Grouped() || !r.q.text.Keyed()
 	if at.Key.Valid() == grouped || at.Key.Valid() && at.Key.Len() != r.c.levels() {
 		return nil, fmt.Errorf("%w: not what Continue gave", ErrBadContinuation)
 	}

@@ -23,7 +23,7 @@ type queryCommand struct {
 
 // Help returns the long help text.
 func (*queryCommand) Help() string {
-	return `Answers a query in the text form (docs/queries.md). Documents and bare values are printed one a line, columns as a table. With --json each result is wrapped in an object with the key and id of its document. --explain prints the plan first, and then what the query really took. A filter that says what the partition key is looks only there.
+	return `Answers a query in SQL (docs/queries.md, docs/sql.md). Documents and bare values are printed one a line, columns as a table. With --json each result is wrapped in an object with the key and id of its document. --explain prints the plan first, and then what the query really took. A filter that says what the partition key is looks only there.
 
 Examples:
   pinspect query DIR cities "SELECT TOP 5 c.name, c.population FROM c WHERE c.country_code = 'PT' ORDER BY c.population DESC"

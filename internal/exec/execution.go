@@ -52,6 +52,8 @@ type Execution struct {
 	admission sync.Once
 	refused   error // what admission has found; nil: the query was admitted
 
+	failure atomic.Pointer[error] // why a condition could not be tested
+
 	charging sync.Mutex
 	charge   float64 // RU
 }
@@ -329,7 +331,10 @@ func (e *Execution) Close() {
 // Run passes the results to yield. all says that there are no others: neither yield nor
 // the limit ended the loop.
 func (e *Execution) Run(yield func(*Row) bool) (all bool, err error) {
-	if err = e.results(yield); err == errStopped {
+	if err = e.results(yield); e.failure.Load() != nil {
+		return false, *e.failure.Load()
+	}
+	if err == errStopped {
 		return false, nil
 	}
 	return err == nil, err
@@ -349,6 +354,9 @@ func (e *Execution) results(yield func(*Row) bool) error {
 
 // give skips a result, or passes it to yield.
 func (e *Execution) give(row *Row, at Position, yield func(*Row) bool) error {
+	if e.failure.Load() != nil {
+		return errStopped // the results lack a document
+	}
 	if e.skip > 0 {
 		e.skip--
 		return nil
@@ -432,6 +440,9 @@ func (t *tester) match(k *item.Key, v *item.Version, known bool) bool {
 	}
 	if !t.eval.Match(v.Body) && !known {
 		t.missed++
+		if err := t.eval.Err; err != nil {
+			t.e.failure.CompareAndSwap(nil, &err)
+		}
 		return false
 	}
 	t.matched++
@@ -470,7 +481,7 @@ func (e *Execution) scan(ctx context.Context, u *unit, after *item.Key, limit in
 	part := u.rng
 	if after != nil {
 		sc.bound.Set(after)
-		sc.bounded, sc.inclusive = true, false
+		sc.bounded, sc.inclusive = true, e.Inclusive
 		if at, err := partmap.EPKFromBytes(after.EPK); err == nil && !sc.onlyKey {
 			part.Min = at
 		}

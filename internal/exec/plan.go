@@ -51,6 +51,8 @@ func (p *planner) plan(f *query.Filter, negated bool) (n *planNode, exact bool) 
 			return &planNode{op: planNone}, true
 		}
 		return &planNode{op: planAll}, true
+	case query.Computed:
+		return &planNode{op: planAll}, false
 	case query.Not:
 		return p.plan(f.Sub[0], !negated)
 	case query.And, query.Or:

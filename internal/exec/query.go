@@ -13,7 +13,9 @@ type Query struct {
 	Scope    Scope
 	Snapshot Snapshot  // nil: each physical partition is seen at its newest sequence
 	After    *Position // results begin after it; nil: with the first
-	NoScan   bool      // fail if documents would have to be read one by one
+	// Inclusive says that results in the order of keys begin with the item of After.
+	Inclusive bool
+	NoScan    bool // fail if documents would have to be read one by one
 }
 
 // Scope is where a query looks.
@@ -71,6 +73,12 @@ func (p *Progress) Position() *Position {
 		return nil
 	}
 	return &p.at
+}
+
+// Set replaces the place of the newest result, and the number of results, by what a caller
+// makes of the rows that it is given.
+func (p *Progress) Set(at Position, results int64) {
+	p.at, p.begun, p.Stats.Results = at, true, results
 }
 
 // Begin plans a query and pins the sequences at which it reads. The caller is inside a

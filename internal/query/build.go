@@ -111,3 +111,47 @@ func (c *Column) Field() Field {
 	}
 	return f
 }
+
+// Assembly puts a query together whose paths are texts. It keeps the first error.
+type Assembly struct {
+	Select Select // without columns, groups and order
+	Err    error
+}
+
+// Column adds a column.
+func (a *Assembly) Column(f Field) {
+	c, err := f.Column(len(a.Select.Columns))
+	if a.Err == nil {
+		a.Err = err
+	}
+	a.Select.Columns = append(a.Select.Columns, c)
+}
+
+// Group adds a path to those whose values make groups.
+func (a *Assembly) Group(path string) {
+	a.Select.GroupBy = append(a.Select.GroupBy, a.path(path))
+}
+
+// Order adds a path to those by which results are ordered.
+func (a *Assembly) Order(path string, falling bool) {
+	a.Select.OrderBy = append(a.Select.OrderBy, Order{Path: a.path(path), Falling: falling})
+}
+
+func (a *Assembly) path(text string) (p Path) {
+	if a.Err == nil {
+		p, a.Err = ParsePath(text)
+	}
+	return p
+}
+
+// Done checks the query and returns it, its filter simplified.
+func (a *Assembly) Done() (*Select, error) {
+	if a.Err == nil {
+		a.Err = a.Select.Check()
+	}
+	if a.Err != nil {
+		return nil, a.Err
+	}
+	a.Select.Where = a.Select.Where.Simplify()
+	return &a.Select, nil
+}

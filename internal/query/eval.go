@@ -33,6 +33,7 @@ type Program struct {
 	unmet    []truth // of the leaves, where no value is found
 	root     node
 	wanted   int
+	computed []int32 // leaves
 }
 
 // slot is a path of the selector with all that looks at it.
@@ -93,6 +94,10 @@ func (c *compiler) node(f *Filter) node {
 	}
 	leaf := int32(len(c.p.leaves))
 	c.p.leaves = append(c.p.leaves, f)
+	if f.Op == Computed {
+		c.p.computed, c.p.unmet = append(c.p.computed, leaf), append(c.p.unmet, undefined)
+		return node{op: f.Op, leaf: leaf}
+	}
 	unmet := undefined
 	if f.Op == Exists || f.Op == IsKind {
 		unmet = no
@@ -112,10 +117,14 @@ type Evaluator struct {
 	// Wanted are the wanted values of the document that Match or Select has seen
 	// last, valid as long as it is; of a path of several values the last one.
 	Wanted []jsondoc.Value
+	// Err is why a Computed condition could not be tested. What Match returns then has no
+	// meaning.
+	Err error
 
 	p       *Program
 	results []truth
 	text    []byte
+	testers []func([]byte) (is, defined bool, err error) // of Computed conditions, by leaf
 	visit   func(slot int, v jsondoc.Value)
 }
 
@@ -123,6 +132,12 @@ type Evaluator struct {
 func (p *Program) Evaluator() *Evaluator {
 	e := &Evaluator{p: p, results: make([]truth, len(p.leaves)), Wanted: make([]jsondoc.Value, p.wanted)}
 	e.visit = e.value
+	for _, leaf := range p.computed {
+		if e.testers == nil {
+			e.testers = make([]func([]byte) (bool, bool, error), len(p.leaves))
+		}
+		e.testers[leaf] = p.leaves[leaf].Cond.Tester()
+	}
 	return e
 }
 
@@ -133,7 +148,55 @@ func (e *Evaluator) Match(doc []byte) bool {
 	copy(e.results, e.p.unmet)
 	clear(e.Wanted)
 	e.p.selector.Select(doc, e.visit)
+	if len(e.p.computed) > 0 {
+		return e.matchComputed(doc)
+	}
 	return e.p.root.eval(e.results) == yes
+}
+
+// matchComputed is Match where the values at paths are tested already. It tests Computed
+// conditions only if the others do not suffice.
+func (e *Evaluator) matchComputed(doc []byte) bool {
+	if e.p.root.without(e.results) == no {
+		return false
+	}
+	for _, leaf := range e.p.computed {
+		is, defined, err := e.testers[leaf](doc)
+		if err != nil {
+			e.Err = err
+			return false
+		}
+		if defined {
+			e.results[leaf] = truthOf(is)
+		}
+	}
+	return e.p.root.eval(e.results) == yes
+}
+
+// without returns no if the node is not true, whatever the Computed conditions are.
+func (n *node) without(results []truth) truth {
+	switch n.op {
+	case And:
+		for i := range n.sub {
+			if n.sub[i].without(results) == no {
+				return no
+			}
+		}
+		return yes
+	case Or:
+		for i := range n.sub {
+			if n.sub[i].without(results) != no {
+				return yes
+			}
+		}
+		return no
+	case Not, Computed:
+		return yes // it may be
+	}
+	if results[n.leaf] == yes {
+		return yes
+	}
+	return no
 }
 
 // value takes a value of the document.

@@ -24,7 +24,8 @@ const (
 	Contains      // Value.Text
 	ArrayContains // Value
 	Exists
-	IsKind // one of Kinds
+	IsKind   // one of Kinds
+	Computed // Cond
 )
 
 // Limit is one end of a range.
@@ -42,6 +43,18 @@ type Filter struct {
 	Values []Value
 	Lo, Hi Limit
 	Kinds  uint8 // bit set of Kind
+	Cond   Condition
+}
+
+// Condition is a condition on a whole document that no other Op expresses. It is immutable,
+// and safe for concurrent use.
+type Condition interface {
+	// Tester returns a function for one goroutine that says whether the condition is true
+	// for a document; defined is false if it is neither true nor false. An error ends the
+	// query.
+	Tester() func(doc []byte) (is, defined bool, err error)
+	// String returns the condition in the words of the text form.
+	String() string
 }
 
 // Limits of a filter.
@@ -109,6 +122,9 @@ func (f *Filter) check(depth int, size *filterSize) error {
 		if f.Value.Kind != jsondoc.KindString {
 			return fmt.Errorf("%s: the text to look for is a %s", jsondoc.Clip(f.Path.String()), f.Value.Kind)
 		}
+	}
+	if f.Op == Computed {
+		return nil
 	}
 	if len(f.Path) == 0 {
 		return fmt.Errorf("a condition without a path")
@@ -190,6 +206,8 @@ func (f *Filter) print(b *strings.Builder, nested bool) {
 		fmt.Fprintf(b, "CONTAINS(%s, %s)", path, f.Value)
 	case ArrayContains:
 		fmt.Fprintf(b, "ARRAY_CONTAINS(%s, %s)", path, f.Value)
+	case Computed:
+		b.WriteString(f.Cond.String())
 	case Exists:
 		fmt.Fprintf(b, "IS_DEFINED(%s)", path)
 	case IsKind:

@@ -338,7 +338,7 @@ func (p *parser) path(e Expr) (Expr, error) {
 		if n > maxSteps {
 			return nil, p.errorf(p.tok.at, "a path of more than %d steps", maxSteps)
 		}
-		at := At(p.tok.at)
+		at, sign := At(e.Pos()), p.tok.at
 		switch {
 		case p.isSign("."):
 			if err := p.next(); err != nil {
@@ -356,7 +356,7 @@ func (p *parser) path(e Expr) (Expr, error) {
 				return nil, err
 			}
 			if p.isSign("]") {
-				return nil, p.errorf(int(at), "[] stands for any element only in simple conditions, which compare a path with a constant: expected an index or a JOIN")
+				return nil, p.errorf(sign, "[] stands for any element only in simple conditions, which compare a path with a constant: expected an index or a JOIN")
 			}
 			if p.tok.kind == text && p.ahead("]") {
 				e = &Member{at, e, p.tok.text}

@@ -1,0 +1,37 @@
+// Package sql answers queries in the whole grammar of internal/sql/syntax by what
+// internal/exec can do, and evaluates the rest on the documents that remain.
+//
+//	text ── Parse ──► Statement ──┬─ Select    what exec does: filter, order, columns, groups
+//	                              └─ Run       what remains: rows of JOINs, columns that are
+//	                                           computed, orders and groups of expressions
+//
+// A filter goes to exec as a whole. Conditions that compare a path with a constant become
+// those of internal/query, which indexes answer. Other conditions become query.Computed: exec
+// tests them on the documents that the indexes leave, on its goroutines. Only conditions on
+// what a JOIN gives are tested here.
+//
+// A Statement works in one of these ways:
+//
+//	whole     Select has all; Run adds nothing
+//	mapped    each document gives at most one result, in the order of exec
+//	joined    each document gives several results, in the order of keys
+//	collected results are put in order here: those of an ORDER BY of expressions, of DISTINCT
+//	          and of groups
+//	constant  there is no FROM: one result, without documents
+//
+// # Continuations
+//
+// A place in the results is an exec.Position. A joined statement puts the number of results of
+// the item that were given into Order, and none if all were. A collected one puts the number
+// of the row and its order key there. The order key of results without an item of their own,
+// which are those of DISTINCT and groups, is what tells them apart. An order key of more than
+// MaxOrder bytes is replaced by its hash; the place is then found by one more pass.
+//
+// # Invariants
+//
+//  1. A Statement gives the results that internal/sql/eval defines, whatever indexes there are.
+//  2. Pages of a statement have the results that it has in one go, if nothing is written in
+//     between.
+//  3. Memory is bounded as exec.Limits says: an order by several passes, groups by an error.
+//  4. A Statement is immutable. A Run serves one goroutine.
+package sql

@@ -1,0 +1,721 @@
+package eval
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/cleavestore/cleave/internal/jsondoc"
+	"github.com/cleavestore/cleave/internal/sql/function"
+	"github.com/cleavestore/cleave/internal/sql/syntax"
+	"github.com/cleavestore/cleave/internal/sql/value"
+)
+
+// UDF is a function of users. It changes none of its arguments.
+type UDF func(args []value.Value) (value.Value, error)
+
+// Options say what queries may refer to.
+type Options struct {
+	// UDF returns the function of users that has a name; nil: there are none.
+	UDF func(name string) (UDF, bool)
+}
+
+// Query is a compiled query.
+type Query struct {
+	plan  *plan
+	slots int
+}
+
+// Compile compiles a query without parameters. text is that of the query, for errors, which
+// are *query.SyntaxErrors.
+func Compile(text string, q *syntax.Query, o Options) (*Query, error) {
+	c := &compiler{text: text, options: o, slots: 1}
+	p := c.query(q, nil)
+	if c.err != nil {
+		return nil, c.err
+	}
+	return &Query{plan: p, slots: c.slots}, nil
+}
+
+// Expr is a compiled expression on documents.
+type Expr struct {
+	node  node
+	slots int
+}
+
+// CompileExpr compiles an expression in which a name stands for the document. Other names may
+// not occur in it.
+func CompileExpr(text string, e syntax.Expr, name string, o Options) (*Expr, error) {
+	c := &compiler{text: text, options: o, slots: 1}
+	n, _ := c.expr(e, &scope{names: map[string]int{name: 0}})
+	if c.err != nil {
+		return nil, c.err
+	}
+	return &Expr{n, c.slots}, nil
+}
+
+// Constant returns the value of an expression that is the same for all documents.
+func Constant(e syntax.Expr) (value.Value, bool) {
+	c := &compiler{slots: 1}
+	n, constant := c.expr(e, nil)
+	if c.err != nil || !constant {
+		return value.Value{}, false
+	}
+	f := &Frame{vars: make([]value.Value, c.slots)}
+	v := n(f)
+	return v, f.Err() == nil
+}
+
+// node gives the value of an expression.
+type node func(f *Frame) value.Value
+
+// scope has the names that expressions may use.
+type scope struct {
+	outer *scope
+	names map[string]int // slots of frames
+	order []string       // the names as they came
+	group *grouping      // not nil: what stands in it is about a group
+}
+
+// grouping are the groups of a query.
+type grouping struct {
+	texts []string // of the expressions of GROUP BY
+	plan  *groupPlan
+}
+
+// groupPlan says how rows are grouped.
+type groupPlan struct {
+	keys []node
+	into []int // slots of their values
+	aggs []aggregate
+}
+
+// plan is a query, made ready.
+type plan struct {
+	sources  []source
+	where    node // nil: all rows
+	group    *groupPlan
+	order    []order
+	distinct bool
+	result   node
+	skip     int
+	most     int // -1: all
+}
+
+type order struct {
+	node node
+	desc bool
+}
+
+type source struct {
+	slot int
+	in   bool
+	node node  // of what is bound, or with in of an array
+	sub  *plan // instead of node
+}
+
+type compiler struct {
+	text    string
+	options Options
+	slots   int
+	err     error // the first
+}
+
+func (c *compiler) fail(at int, format string, args ...any) {
+	if c.err == nil {
+		c.err = syntax.Errorf(c.text, at, format, args...)
+	}
+}
+
+func (c *compiler) slot() int {
+	c.slots++
+	return c.slots - 1
+}
+
+// undefined is the node of what could not be compiled.
+func undefined(*Frame) value.Value { return value.Value{} }
+
+// query compiles a query inside of a scope; outer nil: the whole query, whose first source
+// stands for the document, in slot 0.
+func (c *compiler) query(q *syntax.Query, outer *scope) *plan {
+	p := &plan{distinct: q.Distinct, most: -1}
+	s := &scope{outer: outer, names: make(map[string]int)}
+	q.EachSource(func(src *syntax.Source) { p.sources = c.source(p.sources, src, s, src == q.From && outer == nil) })
+	if q.Where != nil {
+		p.where, _ = c.expr(q.Where, s)
+	}
+	if len(q.GroupBy) > 0 || aggregates(q) {
+		g := &grouping{plan: &groupPlan{}}
+		for _, e := range q.GroupBy {
+			n, _ := c.expr(e, s)
+			g.texts = append(g.texts, syntax.Text(e))
+			g.plan.keys, g.plan.into = append(g.plan.keys, n), append(g.plan.into, c.slot())
+		}
+		p.group, s.group = g.plan, g
+	}
+	for _, o := range q.OrderBy {
+		if q.Distinct && !listed(q, o.Expr) {
+			c.fail(o.Expr.Pos(), "with DISTINCT, expected an ORDER BY of what SELECT lists")
+		}
+		n, _ := c.expr(o.Expr, s)
+		p.order = append(p.order, order{n, o.Desc})
+	}
+	c.result(p, q, s)
+	if q.Top != nil {
+		p.most = q.Top.N
+	}
+	if q.Offset != nil {
+		p.skip = q.Offset.N
+	}
+	if q.Limit != nil {
+		p.most = q.Limit.N
+	}
+	return p
+}
+
+// listed says whether an expression is made of what SELECT lists. Otherwise results that are the
+// same could have several orders.
+func listed(q *syntax.Query, e syntax.Expr) bool {
+	if q.Star {
+		base, ok := baseOf(e)
+		return ok && q.From != nil && base == q.From.Name
+	}
+	for _, item := range q.Items {
+		if syntax.Text(item.Expr) == syntax.Text(e) {
+			return true
+		}
+	}
+	switch e.(type) {
+	case *syntax.Ident, *syntax.Sub:
+		return false
+	}
+	all := true
+	syntax.Children(e, func(x syntax.Expr) { all = all && listed(q, x) })
+	return all
+}
+
+// source compiles a source and adds its name to the scope.
+func (c *compiler) source(list []source, src *syntax.Source, s *scope, root bool) []source {
+	if _, taken := s.names[src.Name]; taken {
+		c.fail(src.At, "two sources are named %s", jsondoc.Clip(src.Name))
+	}
+	out := source{in: src.In}
+	whole := false
+	switch {
+	case src.Query != nil && root:
+		if q := src.Query; q.Distinct || q.Top != nil || q.Offset != nil || q.Limit != nil || len(q.GroupBy)+len(q.OrderBy) > 0 || aggregates(q) {
+			c.fail(q.At, "a subquery of all documents has no DISTINCT, TOP, GROUP BY, ORDER BY, OFFSET, LIMIT or aggregates: these belong to the outer query")
+		}
+		out.sub = c.query(src.Query, nil)
+	case src.Query != nil:
+		out.sub = c.query(src.Query, s)
+	case root:
+		// The first name is that of the container, whatever it is.
+		name, _ := baseOf(src.Collection)
+		_, whole = src.Collection.(*syntax.Ident)
+		whole = whole && !src.In
+		out.node, _ = c.expr(src.Collection, &scope{names: map[string]int{name: 0}})
+	default:
+		out.node, _ = c.expr(src.Collection, s)
+	}
+	if whole {
+		s.names[src.Name] = 0
+		s.order = append(s.order, src.Name)
+		return list
+	}
+	out.slot = c.slot()
+	if src.Query == nil || src.Named {
+		s.names[src.Name] = out.slot
+		s.order = append(s.order, src.Name)
+	}
+	return append(list, out)
+}
+
+// result compiles what SELECT says.
+func (c *compiler) result(p *plan, q *syntax.Query, s *scope) {
+	p.result = undefined
+	if q.Star {
+		switch {
+		case p.group != nil:
+			c.fail(q.At, "SELECT * has no meaning with GROUP BY: name the columns")
+		case len(s.order) != 1:
+			c.fail(q.At, "SELECT * needs exactly one source, which has a name: name the columns")
+		default:
+			slot := s.names[s.order[0]]
+			p.result = func(f *Frame) value.Value { return f.vars[slot] }
+		}
+		return
+	}
+	nodes := make([]node, len(q.Items))
+	for i, item := range q.Items {
+		nodes[i], _ = c.expr(item.Expr, s)
+	}
+	if q.Value {
+		p.result = nodes[0]
+		return
+	}
+	names := ColumnNames(q)
+	for i, name := range names {
+		if slices.Contains(names[:i], name) {
+			c.fail(q.Items[i].Expr.Pos(), "two columns are named %s: name one of them with AS", jsondoc.Clip(name))
+		}
+	}
+	p.result = func(f *Frame) value.Value {
+		list := make([]value.Value, len(nodes))
+		for i, n := range nodes {
+			list[i] = n(f)
+		}
+		if !f.env.Grow(64 * len(list)) {
+			return value.Value{}
+		}
+		return value.Object(slices.Clone(names), list)
+	}
+}
+
+// ColumnNames returns the names of the columns of a query; nil for SELECT * and SELECT VALUE.
+// A column without a name is named after the last name of its path, and any other by a number.
+func ColumnNames(q *syntax.Query) []string {
+	if q.Star || q.Value {
+		return nil
+	}
+	names := make([]string, len(q.Items))
+	unnamed := 0
+	for i, item := range q.Items {
+		switch e := item.Expr.(type) {
+		case *syntax.Member:
+			names[i] = e.Name
+		case *syntax.Ident:
+			names[i] = e.Name
+		}
+		if item.As != "" {
+			names[i] = item.As
+		}
+		if names[i] == "" {
+			unnamed++
+			names[i] = fmt.Sprintf("$%d", unnamed)
+		}
+	}
+	return names
+}
+
+// Aggregated says whether an expression has an aggregate that belongs to the query it
+// stands in.
+func Aggregated(e syntax.Expr) bool {
+	found := false
+	syntax.Walk(e, func(e syntax.Expr) bool {
+		switch e := e.(type) {
+		case *syntax.Call:
+			if _, ok := aggregateFuncs[e.Name]; ok && !e.UDF {
+				found = true
+			}
+		case *syntax.Sub:
+			return false
+		}
+		return !found
+	})
+	return found
+}
+
+// aggregates says whether a query has aggregates of its own.
+func aggregates(q *syntax.Query) bool {
+	for _, item := range q.Items {
+		if Aggregated(item.Expr) {
+			return true
+		}
+	}
+	for _, o := range q.OrderBy {
+		if Aggregated(o.Expr) {
+			return true
+		}
+	}
+	return false
+}
+
+// lookup finds a name. grouped says that it is one of a query whose rows are grouped.
+func (s *scope) lookup(name string) (slot int, grouped, ok bool) {
+	for ; s != nil; s = s.outer {
+		if slot, ok := s.names[name]; ok {
+			return slot, s.group != nil, true
+		}
+	}
+	return 0, false, false
+}
+
+func (s *scope) known() string {
+	var list []string
+	for ; s != nil; s = s.outer {
+		list = append(list, s.order...)
+	}
+	if len(list) == 0 {
+		return "there is no FROM that names a source"
+	}
+	return "expected " + strings.Join(list, ", ")
+}
+
+// expr compiles an expression. constant says that it has the same value for all documents;
+// then it is computed once.
+func (c *compiler) expr(e syntax.Expr, s *scope) (n node, constant bool) {
+	if s != nil && s.group != nil {
+		if i := slices.Index(s.group.texts, syntax.Text(e)); i >= 0 {
+			slot := s.group.plan.into[i]
+			return func(f *Frame) value.Value { return f.vars[slot] }, false
+		}
+	}
+	if base, ok := baseOf(e); ok && s != nil {
+		if _, grouped, known := s.lookup(base); known && grouped {
+			c.fail(e.Pos(), "%s is neither in an aggregate nor one of GROUP BY", jsondoc.Clip(syntax.Text(e)))
+		}
+	}
+	n, constant = c.compile(e, s)
+	if _, literal := e.(*syntax.Literal); !constant || literal || c.err != nil {
+		return n, constant
+	}
+	f := &Frame{vars: make([]value.Value, c.slots)}
+	v := n(f)
+	if f.Err() != nil || v.Size() > maxFolded {
+		return n, constant // each evaluation tells the error
+	}
+	return func(*Frame) value.Value { return v }, true
+}
+
+// baseOf returns the name that a path begins with.
+func baseOf(e syntax.Expr) (name string, ok bool) {
+	for {
+		switch x := e.(type) {
+		case *syntax.Member:
+			e = x.Of
+		case *syntax.Index:
+			e = x.Of
+		case *syntax.Ident:
+			return x.Name, true
+		default:
+			return "", false
+		}
+	}
+}
+
+// maxFolded is the size of the largest constant that is computed once.
+const maxFolded = 1 << 20
+
+// exprs compiles several expressions.
+func (c *compiler) exprs(list []syntax.Expr, s *scope) (nodes []node, constant bool) {
+	nodes = make([]node, len(list))
+	constant = true
+	for i, e := range list {
+		var same bool
+		nodes[i], same = c.expr(e, s)
+		constant = constant && same
+	}
+	return nodes, constant
+}
+
+func (c *compiler) compile(e syntax.Expr, s *scope) (n node, constant bool) {
+	switch e := e.(type) {
+	case *syntax.Literal:
+		v := e.V
+		return func(*Frame) value.Value { return v }, true
+	case *syntax.Param:
+		c.fail(e.Pos(), "parameter @%s is not given", jsondoc.Clip(e.Name))
+	case *syntax.Ident:
+		slot, _, ok := s.lookup(e.Name)
+		if !ok {
+			c.fail(e.Pos(), "%s is not the name of a source: %s", jsondoc.Clip(e.Name), s.known())
+			return undefined, false
+		}
+		return func(f *Frame) value.Value { return f.vars[slot] }, false
+	case *syntax.Member:
+		of, same := c.expr(e.Of, s)
+		name := e.Name
+		return func(f *Frame) value.Value { return of(f).Member(name) }, same
+	case *syntax.Index:
+		of, same := c.expr(e.Of, s)
+		by, sameToo := c.expr(e.By, s)
+		return func(f *Frame) value.Value { return index(of(f), by(f)) }, same && sameToo
+	case *syntax.Unary:
+		x, same := c.expr(e.X, s)
+		op := unaries[e.Op]
+		return func(f *Frame) value.Value { return op(x(f)) }, same
+	case *syntax.Binary:
+		return c.binary(e, s)
+	case *syntax.Logic:
+		list, same := c.exprs(e.List, s)
+		or := e.Or
+		return func(f *Frame) value.Value { return logic(f, list, or) }, same
+	case *syntax.Between:
+		list, same := c.exprs([]syntax.Expr{e.X, e.Lo, e.Hi}, s)
+		not := e.Not
+		return func(f *Frame) value.Value {
+			x := list[0](f)
+			return negated(both(compared(">=", x, list[1](f)), compared("<=", x, list[2](f))), not)
+		}, same
+	case *syntax.In:
+		x, same := c.expr(e.X, s)
+		list, sameToo := c.exprs(e.List, s)
+		not := e.Not
+		return func(f *Frame) value.Value { return negated(in(f, x(f), list), not) }, same && sameToo
+	case *syntax.Like:
+		return c.like(e, s)
+	case *syntax.Cond:
+		list, same := c.exprs([]syntax.Expr{e.If, e.Then, e.Else}, s)
+		return func(f *Frame) value.Value {
+			if b, ok := list[0](f).Bool(); ok && b {
+				return list[1](f)
+			}
+			return list[2](f)
+		}, same
+	case *syntax.Call:
+		return c.call(e, s)
+	case *syntax.Object:
+		list, same := c.exprs(e.List, s)
+		names := e.Names
+		return func(f *Frame) value.Value {
+			values := evaluated(f, list)
+			if values == nil {
+				return value.Value{}
+			}
+			return value.Object(slices.Clone(names), values)
+		}, same
+	case *syntax.Array:
+		list, same := c.exprs(e.List, s)
+		return func(f *Frame) value.Value {
+			values := evaluated(f, list)
+			if values == nil {
+				return value.Value{}
+			}
+			return value.Array(values)
+		}, same
+	case *syntax.Sub:
+		return c.sub(e, s), false
+	}
+	return undefined, false
+}
+
+// evaluated returns the values of expressions that become one value, nil if they are too
+// large.
+func evaluated(f *Frame, list []node) []value.Value {
+	values := make([]value.Value, len(list))
+	n := 64
+	for i, x := range list {
+		values[i] = x(f)
+		n += 64
+	}
+	if !f.env.Grow(n) {
+		return nil
+	}
+	return values
+}
+
+func (c *compiler) binary(e *syntax.Binary, s *scope) (node, bool) {
+	l, same := c.expr(e.L, s)
+	r, sameToo := c.expr(e.R, s)
+	same = same && sameToo
+	switch op := e.Op; op {
+	case "=", "!=", "<", "<=", ">", ">=":
+		return func(f *Frame) value.Value { return compared(op, l(f), r(f)) }, same
+	case "??":
+		return func(f *Frame) value.Value {
+			if v := l(f); !v.IsUndefined() {
+				return v
+			}
+			return r(f)
+		}, same
+	case "||":
+		return func(f *Frame) value.Value {
+			a, ok := l(f).Text()
+			b, okToo := r(f).Text()
+			if !ok || !okToo || !f.env.Grow(len(a)+len(b)) {
+				return value.Value{}
+			}
+			return value.String(a + b)
+		}, same
+	}
+	calc, ok := arithmetic[e.Op]
+	if !ok {
+		c.fail(e.Pos(), "%s is no operator", e.Op)
+	}
+	return func(f *Frame) value.Value {
+		a, ok := l(f).Number()
+		b, okToo := r(f).Number()
+		if !ok || !okToo {
+			return value.Value{}
+		}
+		return value.Number(calc(a, b))
+	}, same
+}
+
+func (c *compiler) like(e *syntax.Like, s *scope) (node, bool) {
+	x, same := c.expr(e.X, s)
+	pattern, samePattern := c.expr(e.Pattern, s)
+	escape, sameEscape := func(*Frame) value.Value { return value.String("") }, true
+	if e.Escape != nil {
+		escape, sameEscape = c.expr(e.Escape, s)
+	}
+	if lit, ok := e.Escape.(*syntax.Literal); ok {
+		if text, isText := lit.V.Text(); !isText || len([]rune(text)) != 1 {
+			c.fail(lit.Pos(), "expected a string of one character after ESCAPE, found %s", jsondoc.Clip(lit.V.String()))
+		}
+	}
+	not, given := e.Not, e.Escape != nil
+	compile := func(f *Frame) (function.Pattern, bool) {
+		text, ok := pattern(f).Text()
+		mark, okToo := escape(f).Text()
+		runes := []rune(mark)
+		if !ok || !okToo || given && len(runes) != 1 || !f.env.Grow(len(text)) {
+			return nil, false
+		}
+		if !given {
+			runes = []rune{0}
+		}
+		return function.LikePattern(text, runes[0]), true
+	}
+	if samePattern && sameEscape {
+		if fixed, ok := compile(&Frame{}); ok {
+			compile = func(*Frame) (function.Pattern, bool) { return fixed, true }
+		}
+	}
+	return func(f *Frame) value.Value {
+		text, ok := x(f).Text()
+		if !ok {
+			return value.Value{}
+		}
+		p, ok := compile(f)
+		if !ok {
+			return value.Value{}
+		}
+		matches, ok := p.Match(&f.env, text)
+		if !ok {
+			return value.Value{}
+		}
+		return value.Bool(matches != not)
+	}, same && samePattern && sameEscape
+}
+
+func (c *compiler) call(e *syntax.Call, s *scope) (node, bool) {
+	if e.UDF {
+		var body UDF
+		ok := false
+		if c.options.UDF != nil {
+			body, ok = c.options.UDF(e.Name)
+		}
+		if !ok {
+			c.fail(e.Pos(), "there is no function udf.%s", jsondoc.Clip(e.Name))
+			return undefined, false
+		}
+		list, _ := c.exprs(e.Args, s)
+		return func(f *Frame) value.Value {
+			args := evaluated(f, list)
+			if f.env.Err() != nil || !f.env.Step(1) {
+				return value.Value{}
+			}
+			v, err := body(args)
+			if err != nil {
+				f.env.Fail(fmt.Errorf("udf.%s: %w", e.Name, err))
+			}
+			if !f.env.Grow(int(v.Size())) {
+				return value.Value{}
+			}
+			return v
+		}, false
+	}
+	if fn, ok := aggregateFuncs[e.Name]; ok {
+		return c.aggregate(fn, e, s), false
+	}
+	if why, ok := function.Unavailable(e.Name); ok {
+		c.fail(e.Pos(), "%s is not available: %s", e.Name, why)
+		return undefined, false
+	}
+	fn, ok := function.Find(e.Name)
+	if !ok {
+		c.fail(e.Pos(), "there is no function %s", jsondoc.Clip(e.Name))
+		return undefined, false
+	}
+	if n := len(e.Args); n < fn.Min || fn.Max >= 0 && n > fn.Max {
+		c.fail(e.Pos(), "%s takes %s, %d given", fn.Name, arguments(fn), n)
+		return undefined, false
+	}
+	list, same := c.exprs(e.Args, s)
+	if len(list) == 1 {
+		return func(f *Frame) value.Value {
+			args := [1]value.Value{list[0](f)}
+			return fn.Call(&f.env, args[:])
+		}, same && fn.Pure
+	}
+	return func(f *Frame) value.Value {
+		args := make([]value.Value, len(list))
+		for i, x := range list {
+			args[i] = x(f)
+		}
+		return fn.Call(&f.env, args)
+	}, same && fn.Pure
+}
+
+func arguments(fn *function.Function) string {
+	switch {
+	case fn.Max < 0:
+		return fmt.Sprintf("at least %d arguments", fn.Min)
+	case fn.Min != fn.Max:
+		return fmt.Sprintf("%d to %d arguments", fn.Min, fn.Max)
+	case fn.Min == 1:
+		return "1 argument"
+	}
+	return fmt.Sprintf("%d arguments", fn.Min)
+}
+
+// aggregate compiles an aggregate of the query that the scope belongs to.
+func (c *compiler) aggregate(fn aggregateFunc, e *syntax.Call, s *scope) node {
+	if s == nil || s.group == nil {
+		c.fail(e.Pos(), "%s is an aggregate: it stands in SELECT or ORDER BY only", e.Name)
+		return undefined
+	}
+	if len(e.Args) != 1 {
+		c.fail(e.Pos(), "%s takes 1 argument, %d given", e.Name, len(e.Args))
+		return undefined
+	}
+	rows := *s
+	rows.group = nil // the argument is about a row
+	arg, _ := c.expr(e.Args[0], &rows)
+	slot := c.slot()
+	g := s.group.plan
+	g.aggs = append(g.aggs, aggregate{fn, arg, slot})
+	return func(f *Frame) value.Value { return f.vars[slot] }
+}
+
+// sub compiles a subquery in an expression.
+func (c *compiler) sub(e *syntax.Sub, s *scope) node {
+	if s == nil {
+		// No names are known: CompileExpr and Compile give a scope, Constant wants none.
+		s = &scope{}
+	}
+	p := c.query(e.Q, s)
+	switch e.Kind {
+	case syntax.SubExists:
+		return func(f *Frame) value.Value {
+			found := false
+			p.run(f, func(value.Value) bool { found = true; return false })
+			return value.Bool(found)
+		}
+	case syntax.SubArray:
+		return func(f *Frame) value.Value {
+			var list []value.Value
+			p.run(f, func(v value.Value) bool {
+				list = append(list, v)
+				return f.env.Grow(64)
+			})
+			return value.Array(list)
+		}
+	}
+	several := syntax.Errorf(c.text, e.Pos(), "the subquery has more than one result: take one of them with TOP 1, or all with ARRAY(…)")
+	return func(f *Frame) value.Value {
+		var out value.Value
+		n := 0
+		p.run(f, func(v value.Value) bool {
+			if n++; n == 2 {
+				f.env.Fail(several)
+				return false
+			}
+			out = v
+			return true
+		})
+		return out
+	}
+}

@@ -1,0 +1,359 @@
+package sql
+
+import (
+	"strings"
+
+	"github.com/cleavestore/cleave/internal/jsondoc"
+	"github.com/cleavestore/cleave/internal/query"
+	"github.com/cleavestore/cleave/internal/sql/eval"
+	"github.com/cleavestore/cleave/internal/sql/syntax"
+	"github.com/cleavestore/cleave/internal/sql/value"
+)
+
+// lowerer expresses parts of a query in the terms of internal/query.
+type lowerer struct {
+	text    string
+	options Options
+	root    string // the name of the document; "": it has none
+}
+
+// split returns the part of a condition that is about the document alone, and what remains of it, nil for
+// nothing. Without joins nothing does.
+func (l *lowerer) split(e syntax.Expr, joins bool) (*query.Filter, syntax.Expr) {
+	if e == nil {
+		return &query.Filter{}, nil
+	}
+	if !joins {
+		return l.filter(e), nil
+	}
+	list := []syntax.Expr{e}
+	if and, ok := e.(*syntax.Logic); ok && !and.Or {
+		list = and.List
+	}
+	f := &query.Filter{Op: query.And}
+	var rest []syntax.Expr
+	for _, x := range list {
+		if _, err := eval.CompileExpr(l.text, x, l.root, l.options.Options); err != nil {
+			rest = append(rest, x)
+			continue
+		}
+		f.Sub = append(f.Sub, l.filter(x))
+	}
+	switch len(rest) {
+	case 0:
+		return f, nil
+	case 1:
+		return f, rest[0]
+	}
+	return f, &syntax.Logic{At: syntax.At(e.Pos()), List: rest}
+}
+
+// path returns the path of a member of the document, nil for what is none.
+func (l *lowerer) path(e syntax.Expr) query.Path {
+	m, ok := e.(*syntax.Member)
+	if !ok {
+		return nil
+	}
+	if id, ok := m.Of.(*syntax.Ident); ok && id.Name == l.root {
+		return query.Path{{Name: m.Name}}
+	}
+	if of := l.path(m.Of); of != nil {
+		return append(of[:len(of):len(of)], jsondoc.Step{Name: m.Name})
+	}
+	return nil
+}
+
+// scalar returns a constant with which internal/query can compare.
+func scalar(e syntax.Expr) (v query.Value, ok bool) {
+	c, ok := eval.Constant(e)
+	if !ok || !c.Defined() {
+		return v, false
+	}
+	switch c.Kind() {
+	case jsondoc.KindNull:
+		v.Kind = jsondoc.KindNull
+	case jsondoc.KindBool:
+		v.Kind = jsondoc.KindBool
+		v.Bool, _ = c.Bool()
+	case jsondoc.KindNumber:
+		v.Kind = jsondoc.KindNumber
+		v.Number, _ = c.Number()
+	case jsondoc.KindString:
+		v.Kind = jsondoc.KindString
+		v.Text, _ = c.Text()
+	default:
+		return v, false
+	}
+	return v, len(v.Text) <= query.MaxConstants
+}
+
+// filter returns a condition on the document as a filter that is true, false and undefined
+// for the same documents.
+func (l *lowerer) filter(e syntax.Expr) *query.Filter {
+	if f := l.known(e); f != nil {
+		return f
+	}
+	compiled, err := eval.CompileExpr(l.text, e, l.root, l.options.Options)
+	if err != nil {
+		// The whole query was compiled, so this cannot be: the document is never found.
+		return &query.Filter{Op: query.Or}
+	}
+	return &query.Filter{Op: query.Computed, Cond: &condition{compiled, syntax.Text(e), l.options}}
+}
+
+// known is filter for conditions that internal/query has, nil for others.
+func (l *lowerer) known(e syntax.Expr) *query.Filter {
+	switch e := e.(type) {
+	case *syntax.Literal:
+		if b, ok := e.V.Bool(); ok && b {
+			return &query.Filter{}
+		} else if ok {
+			return &query.Filter{Op: query.Or}
+		}
+	case *syntax.Logic:
+		f := &query.Filter{Op: query.And}
+		if e.Or {
+			f.Op = query.Or
+		}
+		for _, x := range e.List {
+			f.Sub = append(f.Sub, l.filter(x))
+		}
+		return f
+	case *syntax.Unary:
+		if e.Op == "NOT" {
+			return not(l.filter(e.X), true)
+		}
+	case *syntax.Binary:
+		if path := l.path(e.L); path != nil {
+			return comparison(path, e.Op, e.R)
+		}
+		if path := l.path(e.R); path != nil {
+			return comparison(path, mirrored[e.Op], e.L)
+		}
+	case *syntax.Between:
+		path := l.path(e.X)
+		lo, okLo := scalar(e.Lo)
+		hi, okHi := scalar(e.Hi)
+		if path != nil && okLo && okHi && lo.Kind == hi.Kind {
+			return not(&query.Filter{Op: query.Range, Path: path, Lo: query.Limit{Value: lo, Inclusive: true}, Hi: query.Limit{Value: hi, Inclusive: true}}, e.Not)
+		}
+	case *syntax.In:
+		path := l.path(e.X)
+		if path == nil {
+			return nil
+		}
+		f := &query.Filter{Op: query.In, Path: path}
+		for _, x := range e.List {
+			v, ok := scalar(x)
+			if !ok {
+				return nil
+			}
+			f.Values = append(f.Values, v)
+		}
+		return not(f, e.Not)
+	case *syntax.Like:
+		return l.like(e)
+	case *syntax.Call:
+		return l.call(e)
+	case *syntax.Member:
+		if path := l.path(e); path != nil {
+			return &query.Filter{Op: query.Eq, Path: path, Value: query.Value{Kind: jsondoc.KindBool, Bool: true}}
+		}
+	}
+	return nil
+}
+
+func not(f *query.Filter, not bool) *query.Filter {
+	if !not {
+		return f
+	}
+	return &query.Filter{Op: query.Not, Sub: []*query.Filter{f}}
+}
+
+var mirrored = map[string]string{"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+
+// comparison is path op constant, nil for what internal/query does not have.
+func comparison(path query.Path, op string, e syntax.Expr) *query.Filter {
+	v, ok := scalar(e)
+	if !ok {
+		return nil
+	}
+	f := &query.Filter{Op: query.Range, Path: path}
+	switch op {
+	case "=":
+		f.Op, f.Value = query.Eq, v
+	case "!=":
+		f.Op, f.Value = query.Ne, v
+	case "<", "<=":
+		f.Hi = query.Limit{Value: v, Inclusive: op == "<="}
+	case ">", ">=":
+		f.Lo = query.Limit{Value: v, Inclusive: op == ">="}
+	default:
+		return nil
+	}
+	return f
+}
+
+// like returns LIKE on a path. If the pattern is more than a prefix or a part of the text,
+// its beginning is a condition that an index answers.
+func (l *lowerer) like(e *syntax.Like) *query.Filter {
+	path := l.path(e.X)
+	pattern, ok := scalar(e.Pattern)
+	if path == nil || !ok || pattern.Kind != jsondoc.KindString || e.Escape != nil {
+		return nil
+	}
+	leaf := func(op query.Op, text string) *query.Filter {
+		return &query.Filter{Op: op, Path: path, Value: query.Value{Kind: jsondoc.KindString, Text: text}}
+	}
+	text := pattern.Text
+	at := strings.IndexAny(text, "%_[")
+	part, isPart := strings.CutPrefix(text, "%")
+	if isPart {
+		part, isPart = strings.CutSuffix(part, "%")
+	}
+	switch {
+	case at < 0 && text != "":
+		// Eq is undefined for other types, as LIKE is.
+		return not(leaf(query.Eq, text), e.Not)
+	case at > 0 && at == len(text)-1 && text[at] == '%':
+		return not(leaf(query.Prefix, text[:at]), e.Not)
+	case isPart && part != "" && !strings.ContainsAny(part, "%_["):
+		return not(leaf(query.Contains, part), e.Not)
+	case at > 0 && !e.Not:
+		computed := &syntax.Like{At: e.At, X: e.X, Pattern: e.Pattern}
+		compiled, err := eval.CompileExpr(l.text, computed, l.root, l.options.Options)
+		if err != nil {
+			return nil
+		}
+		exact := &query.Filter{Op: query.Computed, Cond: &condition{compiled, syntax.Text(e), l.options}}
+		return &query.Filter{Op: query.And, Sub: []*query.Filter{leaf(query.Prefix, text[:at]), exact}}
+	}
+	return nil
+}
+
+// kinds are the functions that test the type of a value.
+var kinds = map[string]uint8{
+	"IS_NULL": 1 << jsondoc.KindNull, "IS_BOOL": 1 << jsondoc.KindBool, "IS_NUMBER": 1 << jsondoc.KindNumber, "IS_STRING": 1 << jsondoc.KindString,
+	"IS_ARRAY": 1 << jsondoc.KindArray, "IS_OBJECT": 1 << jsondoc.KindObject,
+	"IS_PRIMITIVE": 1<<jsondoc.KindNull | 1<<jsondoc.KindBool | 1<<jsondoc.KindNumber | 1<<jsondoc.KindString,
+}
+
+func (l *lowerer) call(e *syntax.Call) *query.Filter {
+	if e.UDF || len(e.Args) == 0 {
+		return nil
+	}
+	path := l.path(e.Args[0])
+	if path == nil {
+		return nil
+	}
+	if set, ok := kinds[e.Name]; ok && len(e.Args) == 1 {
+		return &query.Filter{Op: query.IsKind, Path: path, Kinds: set}
+	}
+	f := &query.Filter{Path: path}
+	text := true
+	switch e.Name {
+	case "IS_DEFINED":
+		f.Op = query.Exists
+		return f
+	case "STARTSWITH":
+		f.Op = query.Prefix
+	case "CONTAINS":
+		f.Op = query.Contains
+	case "STRINGEQUALS":
+		f.Op = query.Eq
+	case "ARRAY_CONTAINS":
+		f.Op, text = query.ArrayContains, false
+	default:
+		return nil
+	}
+	if len(e.Args) != 2 {
+		return nil
+	}
+	var ok bool
+	if f.Value, ok = scalar(e.Args[1]); !ok || text && f.Value.Kind != jsondoc.KindString {
+		return nil
+	}
+	return f
+}
+
+// orders returns orders by paths; false if one is something else.
+func (l *lowerer) orders(list []syntax.Order) (out []query.Order, ok bool) {
+	for _, o := range list {
+		path := l.path(o.Expr)
+		if path == nil {
+			return nil, false
+		}
+		out = append(out, query.Order{Path: path, Falling: o.Desc})
+	}
+	return out, true
+}
+
+var aggregates = map[string]query.Func{"COUNT": query.Count, "SUM": query.Sum, "AVG": query.Avg, "MIN": query.Min, "MAX": query.Max}
+
+// all puts the columns, groups and orders of a query into a Select; false if that does not
+// have them all, and the Select then is as it was.
+func (l *lowerer) all(q *syntax.Query, to *query.Select) bool {
+	s := &query.Select{Where: to.Where, Value: q.Value, Distinct: q.Distinct}
+	names := eval.ColumnNames(q)
+	for i, item := range q.Items {
+		var c query.Column
+		if names != nil {
+			c.Name = names[i]
+		}
+		if id, ok := item.Expr.(*syntax.Ident); ok && q.Value && id.Name == l.root && !q.Distinct {
+			s.Value = false
+			continue
+		}
+		e := item.Expr
+		if call, ok := e.(*syntax.Call); ok && !call.UDF && len(call.Args) == 1 {
+			if c.Func, ok = aggregates[call.Name]; !ok {
+				return false
+			}
+			e = call.Args[0]
+			if lit, ok := e.(*syntax.Literal); ok && c.Func == query.Count && lit.V.Defined() {
+				s.Columns = append(s.Columns, c)
+				continue
+			}
+		}
+		if c.Path = l.path(e); c.Path == nil {
+			return false
+		}
+		s.Columns = append(s.Columns, c)
+	}
+	for _, e := range q.GroupBy {
+		path := l.path(e)
+		if path == nil {
+			return false
+		}
+		s.GroupBy = append(s.GroupBy, path)
+	}
+	var ok bool
+	if s.OrderBy, ok = l.orders(q.OrderBy); !ok || s.Check() != nil {
+		return false
+	}
+	*to = *s
+	return true
+}
+
+// condition is a condition that is computed of a document.
+type condition struct {
+	expr    *eval.Expr
+	text    string
+	options Options
+}
+
+// String implements query.Condition.
+func (c *condition) String() string { return "(" + c.text + ")" }
+
+// Tester implements query.Condition.
+func (c *condition) Tester() func(doc []byte) (is, defined bool, err error) {
+	f := c.expr.NewFrame(c.options.now(), c.options.Clock)
+	return func(doc []byte) (is, defined bool, err error) {
+		v, err := c.expr.Value(f, value.Parse(doc))
+		if err != nil {
+			return false, false, err
+		}
+		is, defined = v.Bool()
+		return is, defined, nil
+	}
+}
