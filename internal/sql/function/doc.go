@@ -28,7 +28,7 @@ const MaxMade = 32 << 20
 
 // MaxSteps is how many steps the evaluation takes for one document at most: rows of its
 // JOINs and subqueries, and elements that functions look at.
-const MaxSteps = 10_000_000
+const MaxSteps = 5_000_000
 
 // Env is what functions know of the evaluation they are called in. It serves one goroutine.
 type Env struct {

@@ -1,0 +1,114 @@
+package function
+
+import (
+	"errors"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cleavestore/cleave/internal/fault"
+	"github.com/cleavestore/cleave/internal/sql/value"
+)
+
+// TestDocumented: docs/sql.md lists the functions that there are, and no others.
+func TestDocumented(t *testing.T) {
+	page, err := os.ReadFile("../../../docs/sql.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, page2, ok := strings.Cut(string(page), "## Functions\n")
+	if !ok {
+		t.Fatal("no list of functions")
+	}
+	list, _, _ := strings.Cut(page2, "\n## ")
+	list, _, _ = strings.Cut(list, "Regular expressions")
+	found := make(map[string]bool)
+	for _, name := range regexp.MustCompile("`([A-Za-z0-9_]+)`").FindAllStringSubmatch(list, -1) {
+		if upper := strings.ToUpper(name[1]); upper != "_RID" {
+			found[upper] = true
+			if _, ok := Find(upper); !ok {
+				t.Errorf("docs/sql.md lists %s, which there is not", name[1])
+			}
+		}
+	}
+	for name := range table {
+		if !found[name] {
+			t.Errorf("docs/sql.md does not list %s", name)
+		}
+	}
+}
+
+// TestUnlikeArguments: no function panics, whatever its arguments are, and what it makes is
+// bounded.
+func TestUnlikeArguments(t *testing.T) {
+	var arguments []value.Value
+	for _, text := range []string{
+		`null`, `true`, `0`, `-1`, `2.5`, `1e300`, `-1e999`, `9223372036854775807`, `-9223372036854775808`, `""`, `"a"`, `"dd"`, `"[1,{\"a\":2}]"`, `"é😀"`, `"("`,
+		`"2020-02-29T23:59:59.9999999Z"`, `"9999-12-31"`, `"yyyy"`, `[]`, `[1,"a",null]`, `["a","b"]`, `{}`, `{"a":1,"_rid":"AAAAAAAAAAAAAAAAAAAAAA=="}`,
+	} {
+		arguments = append(arguments, value.Parse([]byte(text)))
+	}
+	arguments = append(arguments, value.Value{})
+	for name, f := range table {
+		e := &Env{Begun: time.Unix(0, 0)}
+		var args []value.Value
+		var try func(n int)
+		try = func(n int) {
+			if n == 0 {
+				e.Reset()
+				v := f.Call(e, args)
+				if v.IsArray() || v.IsObject() {
+					_ = v.Append(nil)
+				}
+				return
+			}
+			for _, a := range arguments {
+				args = append(args, a)
+				try(n - 1)
+				args = args[:len(args)-1]
+			}
+		}
+		for n := f.Min; n <= min(f.Min+1, 3); n++ {
+			if f.Max < 0 || n <= f.Max {
+				try(n)
+			}
+		}
+		for n := max(f.Min, 4); n <= f.Max; n++ { // many arguments, all alike
+			for _, a := range arguments {
+				e.Reset()
+				all := make([]value.Value, n)
+				for i := range all {
+					all[i] = a
+				}
+				f.Call(e, all)
+			}
+		}
+		_ = name
+	}
+}
+
+// TestTooMuch: what functions make and look at is bounded.
+func TestTooMuch(t *testing.T) {
+	e := &Env{}
+	f, _ := Find("REPLACE")
+	text := value.String(strings.Repeat("a", 1<<16))
+	if v := f.Call(e, []value.Value{text, value.String("a"), text}); !v.IsUndefined() || !errors.Is(e.Err(), fault.ErrTooLarge) {
+		t.Errorf("REPLACE made %d bytes, error %v", v.Size(), e.Err())
+	}
+	e = &Env{}
+	for range 3 {
+		if _, ok := LikePattern("%a%a%a%b", 0).Match(e, strings.Repeat("a", 1<<22)); ok && e.Err() != nil {
+			t.Error("LIKE gives a result and an error")
+		}
+	}
+	if !errors.Is(e.Err(), fault.ErrTooLarge) {
+		t.Errorf("LIKE takes any number of steps: %v", e.Err())
+	}
+	f, _ = Find("REPLICATE")
+	e = &Env{}
+	if v := f.Call(e, []value.Value{value.String("ab"), value.Number(1e300)}); !v.IsUndefined() || e.Err() != nil {
+		t.Errorf("REPLICATE made %d bytes, error %v", v.Size(), e.Err())
+	}
+}
