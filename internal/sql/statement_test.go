@@ -1,0 +1,160 @@
+package sql
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/cleavestore/cleave/internal/exec"
+	"github.com/cleavestore/cleave/internal/query"
+	"github.com/cleavestore/cleave/internal/sql/eval"
+	"github.com/cleavestore/cleave/internal/sql/value"
+	"github.com/cleavestore/cleave/partmap"
+)
+
+// TestWays: what indexes can answer goes to exec, and the rest is done here.
+func TestWays(t *testing.T) {
+	names := [...]string{whole: "whole", mapped: "mapped", joined: "joined", collected: "collected", constant: "constant"}
+	for text, want := range map[string]string{
+		"SELECT * FROM c WHERE c.a = 1 AND c.b > 'x'":                                    `whole /a = 1 AND /b > "x"`,
+		"SELECT * FROM c WHERE 1 + 1 = c.a AND c.b LIKE 'x%'":                            `whole /a = 2 AND STARTSWITH(/b, "x")`,
+		"SELECT * FROM c WHERE c.b LIKE 'x%y' AND c.a LIKE '%z%' AND c.d NOT LIKE 'q'":   `whole STARTSWITH(/b, "x") AND (c.b LIKE "x%y") AND CONTAINS(/a, "z") AND NOT /d = "q"`,
+		"SELECT * FROM c WHERE NOT (c.a = 1 OR LOWER(c.b) = 'x')":                        `whole NOT (/a = 1 OR (LOWER(c.b) = "x"))`,
+		"SELECT c.a, COUNT(c.b) AS n FROM c WHERE c.a != c.b GROUP BY c.a":               `whole (c.a != c.b)`,
+		"SELECT c.x FROM c WHERE c['a b'].d IN (1, 2 * 3) ORDER BY c.x DESC":             `whole /a b/d IN (1, 6)`,
+		"SELECT VALUE c FROM c WHERE c.a[0] = 1":                                         `whole (c.a[0] = 1)`,
+		"SELECT * FROM c WHERE c.a IN (1, c.b)":                                          `whole (c.a IN (1, c.b))`,
+		"SELECT * FROM c WHERE c.a BETWEEN 1 AND 'x'":                                    `whole (c.a BETWEEN 1 AND "x")`,
+		"SELECT * FROM c WHERE STRINGEQUALS(c.a, 'x') AND CONTAINS(c.a, 'y', true)":      `whole /a = "x" AND (CONTAINS(c.a, "y", true))`,
+		"SELECT c.a + 1 AS b FROM c WHERE c.a > 2 ORDER BY c.a":                          `mapped /a > 2`,
+		"SELECT {a: c.a} FROM c WHERE IS_DEFINED(c.a) AND c.b":                           `mapped IS_DEFINED(/a) AND /b = true`,
+		"SELECT t FROM c JOIN t IN c.t WHERE c.a = 1 AND t > 2 AND ABS(c.b) = 3":         `joined /a = 1 AND (ABS(c.b) = 3)`,
+		"SELECT t FROM c JOIN t IN c.t WHERE c.a = 1 OR t > 2":                           `joined TRUE`,
+		"SELECT VALUE t FROM t IN c.t WHERE t.a = 1":                                     `joined TRUE`,
+		"SELECT DISTINCT VALUE c.a * 2 FROM c WHERE c.a = 1":                             `collected /a = 1`,
+		"SELECT UPPER(c.a) AS u, COUNT(1) AS n FROM c WHERE c.a = 1 GROUP BY UPPER(c.a)": `collected /a = 1`,
+		"SELECT * FROM c WHERE c.a = 1 ORDER BY LOWER(c.b)":                              `collected /a = 1`,
+		"SELECT VALUE 1 + 1": `constant FALSE`,
+	} {
+		s, err := Parse(text, nil, Options{})
+		if err != nil {
+			t.Errorf("%s: %v", text, err)
+			continue
+		}
+		if got := names[s.way] + " " + s.Select.Where.Simplify().String(); got != want {
+			t.Errorf("%s\n got %s\nwant %s", text, got, want)
+		}
+		if again, err := Parse(text, nil, Options{}); err != nil || again.Text() != s.Text() || s.Whole() != (s.Text() == "") {
+			t.Errorf("%s: text %q", text, s.Text())
+		}
+	}
+}
+
+// documents is a Source of documents in order.
+type documents struct {
+	list []string
+	sel  *query.Select
+	to   *exec.Progress
+}
+
+func (d *documents) Run(yield func(*exec.Row) bool) (bool, error) {
+	key, err := partmap.FromEncoded(partmap.AppendString(nil, []byte("k")))
+	if err != nil {
+		return false, err
+	}
+	e := query.Compile(d.sel.Where, nil).Evaluator()
+	for i, doc := range d.list {
+		if !e.Match([]byte(doc)) {
+			if e.Err != nil {
+				return false, e.Err
+			}
+			continue
+		}
+		at := exec.Position{Key: key, ID: fmt.Sprintf("%04d", i)}
+		d.to.Set(at, 0)
+		if !yield(&exec.Row{Key: at.Key, ID: at.ID, Seq: 1, Body: []byte(doc)}) {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// results runs a query over documents.
+func results(t *testing.T, text string, o Options, list ...string) (out []string, err error) {
+	t.Helper()
+	s, err := Parse(text, nil, o)
+	if err != nil {
+		return nil, err
+	}
+	var to exec.Progress
+	q := exec.Query{Select: s.Select}
+	p, err := s.Begin(&q, nil, s.Offset, s.Limit)
+	if err != nil {
+		return nil, err
+	}
+	_, err = p.Run(&documents{list, q.Select, &to}, &to, func(row *exec.Row) bool {
+		out = append(out, string(row.Body))
+		return true
+	})
+	return out, err
+}
+
+// TestComputedProperties: an expression takes the place of a computed property, in filters,
+// orders and columns, which keep its name.
+func TestComputedProperties(t *testing.T) {
+	o := Options{Computed: map[string]string{"low": "SELECT VALUE LOWER(d.name) FROM d", "double": "SELECT VALUE c.n * 2 FROM c"}}
+	docs := []string{`{"name":"B","n":1}`, `{"name":"A","n":2,"low":"stored"}`, `{"name":"C","n":3}`}
+	for text, want := range map[string][]string{
+		"SELECT c.low, c.double AS d FROM c WHERE c.double > 2 ORDER BY c.low DESC": {`{"low":"c","d":6}`, `{"low":"a","d":4}`},
+		"SELECT VALUE x.low FROM x WHERE x.low = 'a'":                               {`"a"`},
+		"SELECT VALUE c.o.low || 'x' FROM c":                                        nil,
+	} {
+		got, err := results(t, text, o, docs...)
+		if err != nil || !slices.Equal(got, want) {
+			t.Errorf("%s is %v, error %v, want %v", text, got, err, want)
+		}
+	}
+	for _, body := range []string{"SELECT", "SELECT c.a FROM c", "SELECT VALUE c.a FROM c JOIN t IN c.t"} {
+		if _, err := results(t, "SELECT c.p FROM c", Options{Computed: map[string]string{"p": body}}, docs...); err == nil || !strings.Contains(err.Error(), "computed property p") {
+			t.Errorf("%s: error %v", body, err)
+		}
+	}
+}
+
+// TestUDF: functions of users are called with values, and their errors end the query.
+func TestUDF(t *testing.T) {
+	broken := errors.New("broken")
+	o := Options{Options: eval.Options{UDF: func(name string) (eval.UDF, bool) {
+		return map[string]eval.UDF{
+			"twice": func(args []value.Value) (value.Value, error) {
+				f, _ := args[0].Number()
+				return value.Number(2 * f), nil
+			},
+			"fails": func([]value.Value) (value.Value, error) { return value.Value{}, broken },
+		}[name], name == "twice" || name == "fails"
+	}}}
+	docs := []string{`{"n":1}`, `{"n":5}`}
+	got, err := results(t, "SELECT VALUE udf.twice(c.n) FROM c WHERE udf.twice(c.n) > 3", o, docs...)
+	if err != nil || !slices.Equal(got, []string{"10"}) {
+		t.Errorf("results %v, error %v", got, err)
+	}
+	for _, text := range []string{"SELECT VALUE udf.fails(c.n) FROM c", "SELECT * FROM c WHERE c.n = 1 AND udf.fails(c.n) = 1", "SELECT VALUE t FROM c JOIN t IN [1] WHERE udf.fails(t)"} {
+		if strings.Contains(text, "JOIN") {
+			text = "SELECT VALUE t FROM c JOIN (SELECT VALUE c.n) AS t WHERE udf.fails(t)"
+		}
+		if got, err := results(t, text, o, docs...); !errors.Is(err, broken) || len(got) > 0 {
+			t.Errorf("%s: results %v, error %v", text, got, err)
+		}
+	}
+}
+
+// TestNothing: TOP 0 and LIMIT 0 give nothing, not even a group of nothing.
+func TestNothing(t *testing.T) {
+	for _, text := range []string{"SELECT TOP 0 VALUE UPPER(c.a) FROM c", "SELECT VALUE COUNT(1) + 0 FROM c OFFSET 0 LIMIT 0", "SELECT * FROM c WHERE ABS(c.a) = 1 OFFSET 0 LIMIT 0", "SELECT VALUE 1 OFFSET 0 LIMIT 0"} {
+		if got, err := results(t, text, Options{}, `{"a":1}`); err != nil || len(got) > 0 {
+			t.Errorf("%s: results %v, error %v", text, got, err)
+		}
+	}
+}
