@@ -82,6 +82,7 @@ type parser struct {
 	alias      string
 	roots      []nameAt       // names with which paths began before FROM told the alias
 	places     [clauses][]int // offsets of what the clauses list
+	unnamed    int            // columns that have no name of their own
 	limited    bool           // there is a TOP
 	nothing    bool           // no results are wanted: TOP 0
 	tok        token          // the next token
@@ -180,7 +181,7 @@ func (p *parser) columns(s *Select) error {
 	}
 	for {
 		p.places[inColumns] = append(p.places[inColumns], p.tok.at)
-		c, whole, err := p.column(len(s.Columns))
+		c, whole, err := p.column()
 		if err != nil {
 			return err
 		}
@@ -212,7 +213,7 @@ func (p *parser) columns(s *Select) error {
 
 // column reads a column. whole is the offset of one that is the document
 // itself, else -1.
-func (p *parser) column(n int) (c Column, whole int, err error) {
+func (p *parser) column() (c Column, whole int, err error) {
 	at := p.tok.at
 	fn := NoFunc
 	if p.tok.kind == tokenWord {
@@ -235,7 +236,7 @@ func (p *parser) column(n int) (c Column, whole int, err error) {
 		if err = p.expect("("); err != nil {
 			return c, -1, err
 		}
-		c = Column{Func: fn, Name: fmt.Sprintf("$%d", n+1)}
+		c = Column{Func: fn}
 		if fn == Count && p.tok.kind == tokenNumber && p.tok.text == "1" {
 			if err = p.next(); err != nil {
 				return c, -1, err
@@ -259,6 +260,10 @@ func (p *parser) column(n int) (c Column, whole int, err error) {
 	}
 	as, err := p.take("AS")
 	if err != nil || !as && (p.tok.kind != tokenWord || p.is("FROM") || p.isClause()) {
+		if fn != NoFunc {
+			p.unnamed++
+			c.Name = fmt.Sprintf("$%d", p.unnamed)
+		}
 		return c, -1, err
 	}
 	if p.tok.kind != tokenWord {

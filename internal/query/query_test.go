@@ -183,7 +183,7 @@ func TestParse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !s.Grouped() || s.Columns[1].Func != query.Count || s.Columns[2].Name != "$3" || s.Columns[2].Func != query.Max || s.Limit != 2 || len(s.GroupBy) != 1 {
+	if !s.Grouped() || s.Columns[1].Func != query.Count || s.Columns[2].Name != "$1" || s.Columns[2].Func != query.Max || s.Limit != 2 || len(s.GroupBy) != 1 {
 		t.Errorf("%+v", s)
 	}
 	if s, err = query.Parse(`SELECT VALUE count FROM count`, nil); err != nil || s.Value || len(s.Columns) != 0 {
