@@ -176,15 +176,19 @@ type shownKey struct {
 	item.Key
 	valid   bool
 	pk, epk []byte
+	off     int64 // of a group
+	spec    int   // pkSpec of those of its members that have pk
 }
 
 // set makes k the key of member i. Its id aliases the payload.
 func (k *shownKey) set(r *Reader, o *opened, i int) error {
 	m := &o.members[i]
 	k.ID = m.id(o.raw)
-	if k.valid && o.g.matchPK(m, o.raw, k.pk) {
+	if k.valid && (k.off == o.off && k.spec == m.pkSpec || o.g.matchPK(m, o.raw, k.pk)) {
+		k.off, k.spec = o.off, m.pkSpec
 		return nil
 	}
+	k.off, k.spec = o.off, m.pkSpec
 	k.pk = o.g.appendPK(k.pk[:0], m, o.raw)
 	k.epk = r.opts.EPK(k.epk[:0], k.pk)
 	if k.valid = len(k.epk) == 16*r.props.Levels; !k.valid {
