@@ -192,7 +192,10 @@ func (g *Group) applyAt(ctx context.Context, e engine.Entry) (engine.Applied, er
 	return out, err
 }
 
-// applyChange applies a change of the members.
+// applyChange applies a change of the members. Raft goes by it from then on, and must not
+// forget it: after a crash this replica could be elected by members that are none any more,
+// beside a leader of the present ones. So the log first has, durably, that the entry was
+// committed; a replica does not ask for votes before it has applied what it knows so.
 func (g *Group) applyChange(ctx context.Context, e *pb.Entry) error {
 	var change pb.ConfChangeI
 	if e.GetType() == pb.EntryConfChange {
@@ -210,6 +213,12 @@ func (g *Group) applyChange(ctx context.Context, e *pb.Entry) error {
 	}
 	if err := g.applyEmpty(ctx, e.GetIndex()); err != nil {
 		return err
+	}
+	if index := e.GetIndex(); index > g.committed {
+		if err := g.cfg.Log.Commit(index); err != nil {
+			return err
+		}
+		g.committed = index
 	}
 	return g.guard(func() error {
 		conf := g.node.ApplyConfChange(change)

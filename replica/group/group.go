@@ -17,9 +17,11 @@
 //  5. A linearizable read sees the partition after an entry that was committed when a quorum
 //     confirmed the leader, after the read had begun. Each read has a request id of its own.
 //  6. An installation never takes the partition back.
-//  7. What this node has of the key space is what its replicas have: nothing is left of a
+//  7. Raft goes by a change of the members only when the log has, durably, that it was
+//     committed. So a replica never comes back with members of the past.
+//  8. What this node has of the key space is what its replicas have: nothing is left of a
 //     half that split off elsewhere, or of a replica that was removed. See split.go.
-//  8. A replica takes part in a group only under an id that it has had from the beginning:
+//  9. A replica takes part in a group only under an id that it has had from the beginning:
 //     with its log, or empty if it has never had one.
 //
 // # After a crash
@@ -123,6 +125,7 @@ type Group struct {
 	durable   uint64 // entry that it has durably
 	term      uint64 // and
 	vote      uint64 // that the log has
+	committed uint64 // entry up to which the log knows, durably, what was committed
 	failed    error
 
 	proposals map[command.ID]uint64 // of this replica as the leader, without outcome; in which order
@@ -248,7 +251,7 @@ func Open(ctx context.Context, cfg Config) (*Group, error) {
 	if err != nil {
 		return nil, err
 	}
-	g.term, g.vote = hard.GetTerm(), hard.GetVote()
+	g.term, g.vote, g.committed = hard.GetTerm(), hard.GetVote(), hard.GetCommit()
 	err = g.guard(func() error {
 		node, refusal := raft.NewRawNode(&raft.Config{
 			ID: cfg.Log.Replica(), ElectionTick: cfg.ElectionTicks, HeartbeatTick: cfg.HeartbeatTicks,

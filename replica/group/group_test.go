@@ -538,3 +538,21 @@ func TestInstallCrash(t *testing.T) {
 		t.Errorf("%d times before the snapshot, %d times at it", before, after)
 	}
 }
+
+// TestChangeIsKept: a replica that has applied a change of the members goes by it after a power
+// cut, before it hears of anybody. Otherwise it could be elected by members of the past.
+func TestChangeIsKept(t *testing.T) {
+	mem := vfs.NewMem()
+	r := single(t, mem, 100)
+	must(t, r.g.ProposeChange(&pb.ConfChangeV2{Changes: []*pb.ConfChangeSingle{{Type: pb.ConfChangeAddLearnerNode.Enum(), NodeId: new(uint64(2))}}}))
+	must(t, r.work())
+	if !slices.Contains(r.g.Config().GetLearners(), 2) {
+		t.Fatalf("%v", r.g.Config())
+	}
+	again, err := open(t, mem.Crash(vfs.CrashOptions{Keep: vfs.KeepNone}), 1, nil)
+	must(t, err)
+	must(t, again.work())
+	if !slices.Contains(again.g.Config().GetLearners(), 2) {
+		t.Errorf("after a power cut: %v at entry %d", again.g.Config(), again.g.Applied())
+	}
+}

@@ -310,6 +310,27 @@ func (g *Group) BeginInstall(hard *pb.HardState, b Base) error {
 	return g.writeSynced(&record{kind: kindInstall, hard: hardOf(hard), base: b})
 }
 
+// Commit notes, durably, that the entries up to index, which are in the log, were committed.
+func (g *Group) Commit(index uint64) error {
+	g.mu.Lock()
+	r := record{kind: kindAppend, hard: g.mu.hard}
+	r.hard.commit = max(r.hard.commit, index)
+	if last := g.lastLocked(); index > last {
+		g.mu.Unlock()
+		return fmt.Errorf("commit of entry %d of group %d, the last one is %d", index, g.id, last)
+	}
+	err := g.checkLocked(&r)
+	var pos wal.Position
+	if err == nil {
+		pos, err = g.writeLocked(&r, appendEntries(nil, &r.hard, nil))
+	}
+	g.mu.Unlock()
+	if err != nil {
+		return fmt.Errorf("commit entry %d of group %d: %w", index, g.id, err)
+	}
+	return g.store.Wait(pos)
+}
+
 // Begin gives an empty log, which waits for a snapshot, the base b, durably: the partition has
 // come to it in another way. The term and vote of the replica stay, and it may go on as if it
 // had been made with b. Its owner must be made anew. After a crash there may be an

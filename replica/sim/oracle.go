@@ -117,6 +117,7 @@ func (o *oracle) applied(r *replica, entries []*pb.Entry) {
 		h.Write(b[:])
 		h.Write(e.GetData())
 		sum, index := h.Sum64(), e.GetIndex()
+		r.w.note("node %d: group %d: applied entry %d of term %d, %v, %d bytes", r.node.id, r.gid, index, e.GetTerm(), e.GetType(), len(e.GetData()))
 		if was, found := f.entries[index]; found && was != sum {
 			r.w.violated("node %d: group %d: entry %d is not what another replica has applied", r.node.id, r.gid, index)
 		}
