@@ -1,0 +1,257 @@
+package gateway
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/cleavestore/cleave/engine"
+)
+
+// raw sends bytes to the server and returns the answer, nil if the connection was closed
+// without one.
+func (s *server) raw(text string) *http.Response {
+	s.t.Helper()
+	conn, err := net.Dial("tcp", s.s.Listener.Addr().String())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer conn.Close()
+	// The server may have answered and closed before it has read all of it.
+	_, _ = io.WriteString(conn, text)
+	if err := conn.(*net.TCPConn).CloseWrite(); err != nil {
+		return nil
+	}
+	r, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		return nil
+	}
+	defer r.Body.Close()
+	return r
+}
+
+// TestHostile: malformed requests, cut bodies, huge headers and tricks with paths are
+// refused, and the server answers the next request.
+func TestHostile(t *testing.T) {
+	s := start(t, nil)
+	docs := s.items()
+	for name, text := range map[string]string{
+		"garbage":      "\x00\x01\x02\r\n\r\n",
+		"no host":      "GET / HTTP/1.1\r\n\r\n",
+		"bad length":   "POST /dbs HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n",
+		"two lengths":  "POST /dbs HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab",
+		"long header":  "GET / HTTP/1.1\r\nHost: x\r\nX: " + strings.Repeat("a", 2<<20) + "\r\n\r\n",
+		"many headers": "GET / HTTP/1.1\r\nHost: x\r\n" + strings.Repeat("X: a\r\n", 200_000) + "\r\n",
+		"NUL in path":  "GET /dbs/\x00 HTTP/1.1\r\nHost: x\r\n\r\n",
+	} {
+		if r := s.raw(text); r != nil && r.StatusCode < 400 {
+			t.Errorf("%s: %s", name, r.Status)
+		}
+	}
+	for _, path := range []string{"/../etc/passwd", "/dbs/..", "/dbs/%2e%2e/colls/x", "/dbs/d/colls/c/docs/%00", "/dbs//colls", "/dbs/%2f%2f", "/dbs/%zz",
+		"/dbs/d/colls/_gateway", "//dbs", "/dbs/d/colls/c/docs/a/attachments/b", "/" + strings.Repeat("a/", 5000), "/dbs/" + strings.Repeat("%41", 6000)} {
+		if r := s.raw("GET " + path + " HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"); r == nil || r.StatusCode < 400 {
+			t.Errorf("%s without a signature: %+v", clip(path), r)
+		}
+	}
+	for _, path := range []string{"/dbs/_gateway", "/dbs/d/colls/_gateway", "/dbs/d/colls/..", "/dbs/..", "/dbs/d/colls/c/docs/..%2f..", "/x", "/dbs/d/users/u"} {
+		if r := s.send(s.signed("GET", path, nil, pk, `["a"]`)); r.status != 404 {
+			t.Errorf("%s: %d %s", path, r.status, r.body)
+		}
+	}
+	// A body that is cut short, and one that is larger than it may be.
+	whole := s.signed("POST", docs, []byte(`{"id":"1","pk":"a"}`), pk, `["a"]`)
+	var text bytes.Buffer
+	if err := whole.Write(&text); err != nil {
+		t.Fatal(err)
+	}
+	if r := s.raw(text.String()[:text.Len()-3]); r == nil || r.StatusCode != 400 {
+		t.Errorf("a body that is cut short: %+v", r)
+	}
+	key := []string{pk, `["a"]`}
+	s.do(413, "POST", docs, strings.Repeat("x", maxBody+1), key...)
+	s.do(413, "POST", docs, `{"id":"1","pk":"a","x":"`+strings.Repeat("x", itemBytes)+`"}`, key...)
+	for _, body := range []string{"", "{", "null", "[]", `"x"`, "{}", `{"id":7,"pk":"a"}`, `{"id":"","pk":"a"}`, `{"pk":"a"}`, "{\"id\":\"\xff\",\"pk\":\"a\"}",
+		`{"id":"1","pk":"a","id":"2"}`, strings.Repeat("[", 100_000), `{"id":"1","pk":"a","x":` + strings.Repeat("[", 300) + strings.Repeat("]", 300) + `}`, `{"id":"1","pk":{"a":1}}`} {
+		s.do(400, "POST", docs, body, key...)
+	}
+	for _, header := range []string{"", "x", "[", `["a"`, `["a",]`, `["a"]x`, `["\q"]`, `[[1]]`, `[1e999]`, `["a","b","c","d"]`, `["` + strings.Repeat("a", 3000) + `"]`} {
+		if r := s.send(s.signed("GET", docs+"/1", nil, pk, header)); r.status != 400 {
+			t.Errorf("the key %q: %d %s", clip(header), r.status, r.body)
+		}
+	}
+	s.do(201, "POST", docs, `{"id":"1","pk":"a"}`, key...)
+	var none int
+	for range s.h.catalog.databases() {
+		none++
+	}
+	if none != 1 {
+		t.Errorf("%d databases", none)
+	}
+}
+
+// TestBudget: bodies wait in line for memory, and who gives up waiting leaves the line.
+func TestBudget(t *testing.T) {
+	b := newBudget(10)
+	if err := b.take(t.Context(), 8); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 2)
+	go func() { done <- b.take(t.Context(), 10) }()
+	for waits := false; !waits; {
+		b.mu.Lock()
+		waits = len(b.queue) == 1
+		b.mu.Unlock()
+	}
+	b.give(8)
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	ended, cancel := contextWithCancel(t)
+	cancel()
+	if err := b.take(ended, 1); err == nil {
+		t.Error("memory was given that is not there")
+	}
+	b.give(10)
+	if b.free != 10 || len(b.queue) != 0 {
+		t.Errorf("%d free, %d wait", b.free, len(b.queue))
+	}
+}
+
+// FuzzKey: a partition key is refused, or means what its text form says.
+func FuzzKey(f *testing.F) {
+	for _, seed := range []string{`["a"]`, `[]`, `[{}]`, `[null,true,1.5]`, `["\x00\a\U0001F600"]`, `["\ud83d\ude00"]`, `["é",{},false]`, `[undefined]`} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		key, given, err := parseKey(text)
+		if err != nil {
+			if failureOf(err).status != 400 {
+				t.Errorf("%q: %v", text, err)
+			}
+			return
+		}
+		if given != key.Valid() {
+			t.Fatalf("%q: given %v, key %v", text, given, key)
+		}
+		if !given {
+			return
+		}
+		if again, err := engine.ParseKey(key.String()); err != nil || again != key {
+			t.Errorf("%q is %v, read again %v: %v", text, key, again, err)
+		}
+	})
+}
+
+// FuzzWritten: a document that a client sends is refused, or stored with the gateway's
+// members at its end, which are found again.
+func FuzzWritten(f *testing.F) {
+	for _, seed := range []string{`{"id":"a"}`, `{}`, ` { "_ts" : 1 , "id":"\u0061" } `, `{"_rid":"x","a":{"_rid":"y"},"ttl":-1}`} {
+		f.Add([]byte(seed))
+	}
+	rid := itemRID(containerRID(1, 2), 3)
+	k := &container{rid: containerRID(1, 2), db: &database{}}
+	f.Fuzz(func(t *testing.T, doc []byte) {
+		w, bad := readWritten(doc)
+		if bad != nil {
+			return
+		}
+		stored := w.stored(rid, s1970)
+		if got := ridOf(stored); got != rid {
+			t.Fatalf("%q stored as %q has the resource id %q", doc, stored, got)
+		}
+		shown := k.appendItem(nil, stored, 7, 0)
+		again, bad := readWritten(shown)
+		if bad != nil {
+			t.Fatalf("%q shown as %q: %v", doc, shown, bad)
+		}
+		if !bytes.Equal(again.stored(rid, s1970), stored) && utf8.Valid(doc) && !bytes.Contains(doc, []byte(" ")) {
+			// Only white space between members may differ.
+			if third, bad := readWritten(again.stored(rid, s1970)); bad != nil || !bytes.Equal(third.stored(rid, s1970), again.stored(rid, s1970)) {
+				t.Errorf("%q: %q, then %q", doc, stored, again.stored(rid, s1970))
+			}
+		}
+	})
+}
+
+// FuzzHeaders: continuations, etags of change feeds, session tokens and authorizations
+// that no answer gave are refused, and never panic.
+func FuzzHeaders(f *testing.F) {
+	f.Add("1.q.0.abc", `"00-FF@start"`, "type=master&ver=1.0&sig=x", "0:-1#5,1:-1#6")
+	f.Add("1.c.7.", `"-FF@now"`, "type%3daad%26ver%3d1.0%26sig%3da.b.c", "x")
+	a, err := newAuthorizer(EmulatorKey, s1970Clock)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, next, etag, authorization, session string) {
+		if at, bad := parseContinuation(next); bad == nil {
+			if again, bad := parseContinuation(at.String()); bad != nil || again != at {
+				t.Errorf("%q: %+v, then %+v", next, at, again)
+			}
+		}
+		if at, bad := parseFeedToken(etag); bad == nil {
+			if again, bad := parseFeedToken(at.String()); bad != nil || again.within != at.within {
+				t.Errorf("%q: %+v, then %+v: %v", etag, at, again, bad)
+			}
+		}
+		r := &http.Request{Method: "GET", Header: http.Header{"Authorization": {authorization}, "X-Ms-Session-Token": {session}}}
+		if bad := a.check(r, "dbs", ""); bad == nil {
+			t.Errorf("the authorization %q is taken", authorization)
+		}
+		c := &call{Handler: &Handler{shared: &counters{}}, r: r}
+		c.shared.newest.Store(^uint64(0))
+		if bad := c.checkSession(); bad != nil && bad.status != 400 {
+			t.Errorf("%q: %v", session, bad)
+		}
+	})
+}
+
+// FuzzQuery: a query is refused, or has a plan or a reason why not; what a plan says to send
+// can be read again.
+func FuzzQuery(f *testing.F) {
+	for _, seed := range []string{"SELECT * FROM c", "SELECT TOP 3 c.a FROM c WHERE c.b = 1 ORDER BY c.a DESC", "SELECT VALUE AVG(c.a) FROM c",
+		"SELECT c.g, COUNT(1) AS n FROM c GROUP BY c.g", "SELECT DISTINCT VALUE c.a FROM c OFFSET 1 LIMIT 2", "SELECT 1", strings.Repeat("(", 300)} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		s, err := parseStatement(text, nil)
+		if err != nil {
+			if failureOf(err).status != 400 {
+				t.Errorf("%q: %v", text, err)
+			}
+			return
+		}
+		if s.tree == nil {
+			return
+		}
+		var p planInfo
+		p.AliasTypes = map[string]*string{}
+		if err := p.rewrite(s); err != nil {
+			return
+		}
+		sent := strings.Replace(p.Rewritten, orderFilter, "true", 1)
+		if _, err := parseRewritten(sent); err != nil {
+			t.Errorf("%q is rewritten as %q: %v", text, sent, err)
+		}
+	})
+}
+
+func TestItemNumbersSort(t *testing.T) {
+	last := ""
+	for _, n := range []uint64{0, 1, 2, 63, 64, 4095, 4096, 1 << 32, 1<<54 - 1} {
+		rid := itemRID(containerRID(3, 9), n)
+		if rid <= last || len(rid) != itemRIDChars {
+			t.Errorf("%d: %q after %q", n, rid, last)
+		}
+		last = rid
+	}
+	if a, b := containerRID(1, 2), fmt.Sprint(len(containerRID(1, 2))); b != "12" {
+		t.Errorf("%s has %s characters, 8 bytes have 12", a, b)
+	}
+}
