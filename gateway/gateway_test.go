@@ -71,10 +71,10 @@ func (r *reply) member(t *testing.T, name string) any {
 
 func (r *reply) sub() string { return r.head.Get("x-ms-substatus") }
 
-// signed returns a request with a signature. The path is escaped.
-func (s *server) signed(method, path string, body []byte, head ...string) *http.Request {
+// sign returns a request with a signature. The path is escaped.
+func (s *server) sign(ctx context.Context, method, path string, body []byte, head ...string) *http.Request {
 	s.t.Helper()
-	r, err := http.NewRequestWithContext(s.t.Context(), method, s.s.URL+path, bytes.NewReader(body))
+	r, err := http.NewRequestWithContext(ctx, method, s.s.URL+path, bytes.NewReader(body))
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -104,6 +104,11 @@ func (s *server) signed(method, path string, body []byte, head ...string) *http.
 		r.Header.Set(head[i], head[i+1])
 	}
 	return r
+}
+
+func (s *server) signed(method, path string, body []byte, head ...string) *http.Request {
+	s.t.Helper()
+	return s.sign(s.t.Context(), method, path, body, head...)
 }
 
 func (s *server) send(r *http.Request) *reply {

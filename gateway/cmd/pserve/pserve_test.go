@@ -1,0 +1,148 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/json"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// serve runs the server until the test ends, and returns its ready line.
+func serve(t *testing.T, args ...string) ready {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	out, in := io.Pipe()
+	ended := make(chan error, 1)
+	go func() {
+		err := run(ctx, append([]string{"--listen", "127.0.0.1:0"}, args...), in, io.Discard)
+		in.CloseWithError(io.EOF)
+		ended <- err
+	}()
+	t.Cleanup(func() {
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	line, err := bufio.NewReader(out).ReadBytes('\n')
+	var r ready
+	if err == nil {
+		err = json.Unmarshal(line, &r)
+	}
+	if err != nil || !r.Ready {
+		t.Fatalf("ready line %q: %v", line, err)
+	}
+	return r
+}
+
+func get(t *testing.T, c *http.Client, url string) (int, string) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := c.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	body, err := io.ReadAll(answer.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer.StatusCode, string(body)
+}
+
+// TestServe: HTTP and HTTPS share a port; the certificate is good for the names of this
+// host and stays over restarts; the pages without a signature tell nothing of the data.
+func TestServe(t *testing.T) {
+	db := filepath.Join(t.TempDir(), "db")
+	var certificate []byte
+	for range 2 {
+		t.Run("run", func(t *testing.T) {
+			r := serve(t, "--db", db)
+			if !r.Emulator || len(r.HTTP) != 1 || len(r.HTTPS) != 1 {
+				t.Errorf("%+v", r)
+			}
+			text, err := os.ReadFile(r.Cert)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if certificate != nil && !bytes.Equal(text, certificate) {
+				t.Error("the certificate was made anew")
+			}
+			certificate = text
+			roots := x509.NewCertPool()
+			if !roots.AppendCertsFromPEM(text) {
+				t.Fatal("no certificate")
+			}
+			transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}}
+			defer transport.CloseIdleConnections()
+			client := &http.Client{Transport: transport}
+			_, port, err := net.SplitHostPort(strings.Trim(strings.TrimPrefix(r.HTTP[0], "http:"), "/"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, base := range []string{r.HTTP[0], r.HTTPS[0], "https://localhost:" + port + "/"} {
+				if status, body := get(t, client, base+"healthz"); status != 200 || !strings.Contains(body, "ok") {
+					t.Errorf("%s: %d %s", base, status, body)
+				}
+				if status, body := get(t, client, base+"metrics"); status != 200 || !strings.Contains(body, "# TYPE cleave_reads_total counter") {
+					t.Errorf("%s metrics: %d %s", base, status, body[:min(len(body), 300)])
+				}
+				if status, body := get(t, client, base+"_explorer/emulator.pem"); status != 200 || body != string(text) {
+					t.Errorf("%s certificate: %d", base, status)
+				}
+				if status, body := get(t, client, base+"dbs"); status != 401 || !strings.Contains(body, "Unauthorized") {
+					t.Errorf("%s without a signature: %d %s", base, status, body)
+				}
+			}
+			// A connection that says nothing holds up nobody.
+			silent, err := net.Dial("tcp", "127.0.0.1:"+port)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer silent.Close()
+			if status, _ := get(t, client, r.HTTP[0]+"healthz"); status != 200 {
+				t.Errorf("beside a silent connection: %d", status)
+			}
+		})
+	}
+}
+
+// TestArguments: what cannot be served is refused, with a reason.
+func TestArguments(t *testing.T) {
+	own := base64.StdEncoding.EncodeToString(bytes.Repeat([]byte("k"), 64))
+	t.Setenv("PSERVE_KEY", "")
+	for want, args := range map[string][]string{
+		"--db DIR is missing":      {},
+		"reached from other hosts": {"--db", "x", "--listen", "0.0.0.0:8081"},
+		"give --key":               {"--db", "x", "--listen", ":8081"},
+		"flags only":               {"--db", "x", "y"},
+		"given together":           {"--db", "x", "--cert", "c"},
+		"missing port":             {"--db", "x", "--listen", "localhost"},
+	} {
+		if _, err := parse(args, io.Discard); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v: %v, want %q", args, err, want)
+		}
+	}
+	if _, err := parse([]string{"--db", "x", "--listen", "0.0.0.0:8081", "--key", own}, io.Discard); err != nil {
+		t.Error(err)
+	}
+	for _, args := range [][]string{{"--log", "loud"}, {"--durability", "never"}, {"--consistency", "x"}, {"--key", "short"}} {
+		args = append([]string{"--db", filepath.Join(t.TempDir(), "db"), "--listen", "127.0.0.1:0"}, args...)
+		if err := run(t.Context(), args, io.Discard, io.Discard); err == nil {
+			t.Errorf("%v is taken", args)
+		}
+	}
+}
