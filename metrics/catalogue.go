@@ -108,7 +108,7 @@ var catalogue = []*Desc{
 	{"cleave_mapped_files", Gauge, "files", "Segment files that are mapped", nil, storage, ""},
 	{"cleave_mapped_files_limit", Gauge, "files", "Options.MaxMappedFiles", nil, storage, ""},
 	{"cleave_remapped_files_total", Counter, "files", "Times that a segment file was mapped again", nil, storage, "If it rises all the time, raise `MaxMappedFiles` and `vm.max_map_count`."},
-	{"cleave_cold_reads_total", Counter, "reads", "Reads of segment pages that were not known to be in memory", nil, storage, "If it is a large part of the reads, the store is larger than memory: set `GOMAXPROCS` to four times the number of cores."},
+	{"cleave_cold_reads_total", Counter, "reads", "Reads of segment pages that were not known to be in memory", nil, storage, "If it is a large part of the reads, the store is larger than memory. Where io_uring is forbidden, set `GOMAXPROCS` to four times the number of cores."},
 	{"cleave_cold_wait_seconds_total", Counter, Seconds, "How long these reads took altogether", nil, storage, "Divided by `cleave_cold_reads_total` it is the read latency of the device."},
 	{"cleave_cached_bytes", Gauge, Bytes, "Documents that are kept decoded because they are read often", nil, storage, ""},
 	{"cleave_sequences_total", Counter, "sequences", "The newest sequence of the store; it does not begin at 0 when the store is opened", nil, storage, ""},

@@ -5,7 +5,8 @@
 // share a Budget, which decides which of them give up a descriptor or a mapping. Residency
 // remembers which pages of a file are in memory. So a goroutine that needs the device waits in
 // a read, which lets other goroutines run, and not in a page fault, which does not. ColdReads
-// bounds and counts such reads.
+// bounds and counts such reads. Where several wait at a time they are made by package uring,
+// which holds no processor meanwhile.
 //
 // Invariants:
 //

@@ -79,7 +79,10 @@ func (f *File) Stat() (int64, error) {
 }
 
 // ReadAt fills b with the bytes at off.
-func (f *File) ReadAt(b []byte, off int64) error {
+func (f *File) ReadAt(b []byte, off int64) error { return f.read(b, off, false) }
+
+// read is ReadAt; park: the goroutine is to be parked meanwhile, if that is possible.
+func (f *File) read(b []byte, off int64, park bool) error {
 	if f.broken != nil {
 		return f.broken
 	}
@@ -89,6 +92,10 @@ func (f *File) ReadAt(b []byte, off int64) error {
 	}
 	if err != nil {
 		return err
+	}
+	if d, ok := open.(vfs.Descriptor); ok && park && f.o.Cold.rings.ReadAt(d.OSFile(), b, off) {
+		f.give()
+		return nil
 	}
 	n, err := open.ReadAt(b, off)
 	f.give()

@@ -1,8 +1,12 @@
 package openfile
 
 import (
+	"bytes"
+	"errors"
+	"sync"
 	"testing"
 
+	"github.com/cleavestore/cleave/internal/fault"
 	"github.com/cleavestore/cleave/internal/vfs"
 )
 
@@ -48,6 +52,47 @@ func TestReadCold(t *testing.T) {
 	})
 	must(t, f.ReadCold(make([]byte, 10), 5))
 	if n, _ := cold.Stats(); n != 1 {
+		t.Errorf("%d reads counted", n)
+	}
+}
+
+// TestReadColdTogether: cold reads at the same time, which are parked where the system
+// offers that, give the bytes of the file, and errors where there are none.
+func TestReadColdTogether(t *testing.T) {
+	fsys, err := vfs.OpenRoot(t.TempDir())
+	must(t, err)
+	data := make([]byte, 300_000)
+	for i := range data {
+		data[i] = byte(i ^ i>>8)
+	}
+	file, err := fsys.Create("a")
+	must(t, err)
+	_, err = file.WriteAt(data, 0)
+	must(t, err)
+	must(t, file.Close())
+	cold := NewColdReads(16)
+	var f File
+	f.Init(fsys, "a", Options{Cold: cold})
+	defer f.Close()
+	var wg sync.WaitGroup
+	for g := range 32 {
+		wg.Go(func() {
+			b := make([]byte, 4096)
+			for i := range 100 {
+				off := (g*100 + i) * 7919 % (len(data) - len(b))
+				if err := f.ReadCold(b, int64(off)); err != nil || !bytes.Equal(b, data[off:off+len(b)]) {
+					t.Errorf("at %d: %v", off, err)
+					return
+				}
+				if err := f.ReadCold(b, int64(len(data)-100)); !errors.Is(err, fault.ErrCorrupt) {
+					t.Errorf("behind the end: %v", err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if n, _ := cold.Stats(); n != 32*200 {
 		t.Errorf("%d reads counted", n)
 	}
 }

@@ -35,6 +35,9 @@ func (f *osFile) ReadAt(p []byte, off int64) (int, error) {
 	return n, err
 }
 
+// OSFile is that of Descriptor.
+func (f *osFile) OSFile() *os.File { return f.file }
+
 func (f *osFile) WriteAt(p []byte, off int64) (int, error) {
 	n, err := f.file.WriteAt(p, off)
 	return n, f.err("write", off, err)

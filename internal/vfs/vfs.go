@@ -18,7 +18,10 @@
 //	everything else: nothing
 package vfs
 
-import "io"
+import (
+	"io"
+	"os"
+)
 
 // FS is a file system below one root.
 type FS interface {
@@ -133,3 +136,9 @@ const (
 	WillNeed                 // soon: start reading
 	DontNeed                 // not again soon: drop what is cached
 )
+
+// Descriptor is a File of the operating system.
+type Descriptor interface {
+	// OSFile returns the file, for reading while the File is open.
+	OSFile() *os.File
+}

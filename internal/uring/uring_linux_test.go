@@ -1,0 +1,142 @@
+package uring
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/cleavestore/cleave/internal/randtest"
+)
+
+// forbidden says that the system has no io_uring for this process.
+func forbidden(t *testing.T) bool {
+	_, err := open()
+	if err != nil && !errors.Is(err, unix.ENOSYS) && !errors.Is(err, unix.EPERM) {
+		t.Fatal(err)
+	}
+	return err != nil
+}
+
+// file makes a file of random bytes.
+func file(t *testing.T, n int) (*os.File, []byte) {
+	t.Helper()
+	data := make([]byte, n)
+	rng := randtest.New(t)
+	for i := range data {
+		data[i] = byte(rng.Uint32())
+	}
+	name := filepath.Join(t.TempDir(), "f")
+	if err := os.WriteFile(name, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = f.Close() })
+	return f, data
+}
+
+// TestReadAt reads by many goroutines, of which one after the other leads, from a file that
+// is dropped from memory again and again.
+func TestReadAt(t *testing.T) {
+	f, data := file(t, 4<<20)
+	if err := f.Sync(); err != nil {
+		t.Fatal(err)
+	}
+	var rings Rings
+	none := forbidden(t)
+	var done atomic.Int64
+	var wg sync.WaitGroup
+	const readers, reads = 64, 200
+	for g := range readers {
+		wg.Go(func() {
+			b := make([]byte, 5000)
+			for i := range reads {
+				if i%50 == g%50 {
+					_ = unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_DONTNEED)
+				}
+				n := 1 + (g*reads+i)*31%len(b)
+				off := (g*reads + i) * 7919 % (len(data) - n)
+				clear(b)
+				if rings.ReadAt(f, b[:n], int64(off)) {
+					done.Add(1)
+					if !bytes.Equal(b[:n], data[off:off+n]) {
+						t.Errorf("%d bytes at %d are others", n, off)
+						return
+					}
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if n := done.Load(); none != (n == 0) || !none && n < readers*reads/2 {
+		t.Errorf("%d of %d reads done; io_uring is forbidden: %t", n, readers*reads, none)
+	}
+}
+
+// TestNotDone: what pread would refuse or cut short is not done, and the ring works on.
+func TestNotDone(t *testing.T) {
+	if forbidden(t) {
+		t.Log("io_uring is forbidden here")
+		return
+	}
+	f, data := file(t, 1000)
+	var rings Rings
+	b := make([]byte, 100)
+	for _, off := range []int64{-1, 901, 1000, 5000} {
+		if rings.ReadAt(f, b, off) {
+			t.Errorf("done at %d", off)
+		}
+	}
+	if rings.ReadAt(f, nil, 0) {
+		t.Error("no bytes: done")
+	}
+	dir, err := os.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = dir.Close() }()
+	if rings.ReadAt(dir, b, 0) {
+		t.Error("a directory was read")
+	}
+	written, err := os.OpenFile(filepath.Join(dir.Name(), "w"), os.O_WRONLY|os.O_CREATE, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = written.Close() }()
+	if rings.ReadAt(written, b, 0) {
+		t.Error("a file open for writing was read")
+	}
+	for _, r := range rings.list {
+		// The kernel refuses to take the read: it is withdrawn.
+		fd := r.fd
+		r.fd = -1
+		if r.submit(int32(f.Fd()), 0, 0) {
+			t.Error("submitted to no ring")
+		}
+		r.fd = fd
+		// All places are taken.
+		var taken []int
+		for len(r.free) > 0 {
+			taken = append(taken, <-r.free)
+		}
+		only := Rings{list: []*ring{r}}
+		only.once.Do(func() {})
+		if only.ReadAt(f, b, 0) {
+			t.Error("done without a place")
+		}
+		for _, at := range taken {
+			r.free <- at
+		}
+		if !only.ReadAt(f, b, 900) || !bytes.Equal(b, data[900:]) {
+			t.Error("not done any more")
+		}
+	}
+}
