@@ -281,8 +281,8 @@ func (g *Group) installStream(ctx context.Context, span partmap.Range, open func
 	c := g.cfg.Container
 	var content engine.PartitionContent
 	if g.partition != 0 {
-		if mutant.On(mutant.StaleRightHalf) {
-			if err = cut(ctx, c, g.state.span(), span.Max); err != nil && !errors.Is(err, engine.ErrRefused) {
+		if own := g.state.span(); mutant.On(mutant.StaleRightHalf) && own.Max.Compare(&span.Max) > 0 {
+			if err = cut(ctx, c, own, span.Max); err != nil {
 				return err
 			}
 			content, err = c.InstallPartition(ctx, r)
