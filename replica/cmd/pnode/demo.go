@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"slices"
+	"sync"
 	"syscall"
 	"time"
 
@@ -20,6 +21,7 @@ type demoCommand struct {
 	Writers    int           `help:"Clients that write." default:"32"`
 	Size       int           `help:"Size of a document, in bytes." default:"300"`
 	Rounds     int           `help:"How often a node is killed." default:"5"`
+	All        int           `help:"How often all nodes are killed at once." default:"1"`
 	Stop       int           `help:"How often a node is stopped for a while, so that it goes on afterwards with what it knew." default:"1"`
 	StopTime   time.Duration `help:"For how long." default:"4s"`
 	Pause      time.Duration `help:"How long clients write before and after each of these." default:"1s"`
@@ -54,10 +56,13 @@ func (c *demoCommand) Run(ctx context.Context, e *environment) error {
 	defer w.end()
 	time.Sleep(c.Pause)
 	var rounds []round
-	for i := range c.Rounds + c.Stop {
-		r := round{what: "kill -9", node: uint64(i%3 + 1)}
-		if i >= c.Rounds {
-			r.what = "SIGSTOP"
+	for i := range c.Rounds + c.Stop + c.All {
+		r := round{what: killed, node: uint64(i%3 + 1)}
+		switch {
+		case i >= c.Rounds+c.Stop:
+			r.what, r.node = killedAll, 0
+		case i >= c.Rounds:
+			r.what = stopped
 		}
 		if err = c.round(ctx, t, w, &r); err != nil {
 			return errors.Join(err, w.end())
@@ -74,52 +79,112 @@ func (c *demoCommand) Run(ctx context.Context, e *environment) error {
 		return err
 	}
 	printRounds(e, rounds)
-	fmt.Fprintf(e.stdout, "\nwrites acknowledged  %d\noutcome unknown      %d\nread back            %d items in %.1f s\nlost                 %d\nnever written        %d\n",
-		w.acks.Load(), v.unknown, v.checked, time.Since(checked).Seconds(), v.lost, v.wrong)
+	fmt.Fprintf(e.stdout, "\nwrites acknowledged  %d\noutcome unknown      %d\nreads meanwhile      %d\nthat were stale      %d\nread back            %d items in %.1f s\nlost                 %d\nnever written        %d\n",
+		w.acks.Load(), v.unknown, v.reads, v.stale, v.checked, time.Since(checked).Seconds(), v.lost, v.wrong)
 	for _, x := range v.examples[:min(len(v.examples), 10)] {
 		fmt.Fprintln(e.stdout, " ", x)
 	}
-	if v.lost+v.wrong > 0 {
-		return fmt.Errorf("%d acknowledged writes are lost, %d items are wrong", v.lost, v.wrong)
+	if v.lost+v.wrong+v.stale > 0 {
+		return fmt.Errorf("%d acknowledged writes are lost, %d items are wrong, %d reads were stale", v.lost, v.wrong, v.stale)
 	}
 	return nil
 }
 
-// round has something happen to a node, and waits until all is well again.
+// What happens to nodes.
+const (
+	killed    = "kill -9"
+	stopped   = "SIGSTOP"
+	killedAll = "kill -9 of all"
+)
+
+// round has something happen to a node, or to all, and waits until all is well again.
 func (c *demoCommand) round(ctx context.Context, t *trial, w *writers, r *round) error {
-	var led []uint64
+	led := make(map[uint64][]uint64) // of each node that it happens to
 	for _, g := range t.d.Groups() {
-		if g.Replicas[0] == r.node {
-			led = append(led, g.ID)
+		if g.Replicas[0] == r.node || r.node == 0 {
+			led[g.Replicas[0]] = append(led[g.Replicas[0]], g.ID)
+			r.groups++
 		}
 	}
-	r.groups = len(led)
 	// Not always at the same place of what the node does at intervals.
 	time.Sleep(time.Duration(rand.Int64N(int64(200 * time.Millisecond))))
 	before := w.acks.Load()
 	begun := time.Now()
 	signal := syscall.SIGKILL
-	if r.what == "SIGSTOP" {
+	if r.what == stopped {
 		signal = syscall.SIGSTOP
 	}
-	if err := t.signal(r.node, signal); err != nil {
+	if err := t.each(led, func(node uint64) error { return t.signal(node, signal) }); err != nil {
 		return err
 	}
-	for r.gap == 0 {
+	again := func(node uint64) error {
+		if signal == syscall.SIGSTOP {
+			return t.signal(node, syscall.SIGCONT)
+		}
+		return t.start(node)
+	}
+	if r.what == killedAll {
+		for node := range led {
+			if err := again(node); err != nil {
+				return err
+			}
+		}
+	}
+	if err := r.wait(ctx, w, led, begun); err != nil {
+		return err
+	}
+	time.Sleep(c.Pause)
+	if signal == syscall.SIGSTOP {
+		time.Sleep(time.Until(begun.Add(c.StopTime)))
+	}
+	up := begun
+	if r.what != killedAll {
+		up = time.Now()
+		if err := again(r.node); err != nil {
+			return err
+		}
+	}
+	for node, groups := range led {
+		if err := t.leads(ctx, node, groups); err != nil {
+			return err
+		}
+	}
+	r.back = time.Since(up)
+	r.acks = w.acks.Load() - before
+	time.Sleep(c.Pause)
+	return nil
+}
+
+// each calls a function for nodes, at the same time.
+func (t *trial) each(nodes map[uint64][]uint64, do func(node uint64) error) error {
+	var tasks sync.WaitGroup
+	errs := make([]error, len(t.d.Nodes)+1)
+	for node := range nodes {
+		tasks.Go(func() { errs[node] = do(node) })
+	}
+	tasks.Wait()
+	return errors.Join(errs...)
+}
+
+// wait waits until all groups take writes again, and notes how long that took.
+func (r *round) wait(ctx context.Context, w *writers, led map[uint64][]uint64, begun time.Time) error {
+	for {
 		first := w.firstAfter(begun)
 		all := begun
 		missing := 0
-		for _, id := range led {
-			at, found := first[id]
-			if !found {
-				missing++
-			} else if at.After(all) {
-				all = at
+		for _, groups := range led {
+			for _, id := range groups {
+				at, found := first[id]
+				if !found {
+					missing++
+				} else if at.After(all) {
+					all = at
+				}
 			}
 		}
 		if missing == 0 {
-			r.gap = max(all.Sub(begun), 1)
-			break
+			r.gap = all.Sub(begun)
+			return nil
 		}
 		if err := ctx.Err(); err != nil {
 			return err
@@ -129,62 +194,46 @@ func (c *demoCommand) round(ctx context.Context, t *trial, w *writers, r *round)
 		}
 		time.Sleep(2 * time.Millisecond)
 	}
-	time.Sleep(c.Pause)
-	up := time.Now()
-	if signal == syscall.SIGSTOP {
-		time.Sleep(time.Until(begun.Add(c.StopTime)))
-		up = time.Now()
-		if err := t.signal(r.node, syscall.SIGCONT); err != nil {
-			return err
-		}
-	} else if err := t.start(r.node); err != nil {
-		return err
-	}
-	if err := t.leads(ctx, r.node, led); err != nil {
-		return err
-	}
-	r.back = time.Since(up)
-	r.acks = w.acks.Load() - before
-	time.Sleep(c.Pause)
-	return nil
 }
 
-// leads waits until a node leads groups.
+// leads waits until a node leads groups, by what all nodes say.
 func (t *trial) leads(ctx context.Context, node uint64, groups []uint64) error {
-	var last error
+	missing := 0
 	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
 		if err := errors.Join(ctx.Err(), t.running()); err != nil {
 			return err
 		}
-		each, cancel := context.WithTimeout(ctx, time.Second)
-		s, err := t.client.Status(each, node)
-		cancel()
-		if last = err; err != nil {
-			continue
-		}
-		n := 0
-		for _, g := range s.Groups {
-			if g.Leader == node && slices.Contains(groups, g.ID) {
-				n++
+		missing = len(t.d.Nodes) * len(groups)
+		for _, s := range statusOf(ctx, t.client, t.d) {
+			if s.Status == nil {
+				continue
+			}
+			for _, g := range s.Status.Groups {
+				if g.Leader == node && slices.Contains(groups, g.ID) {
+					missing--
+				}
 			}
 		}
-		if n == len(groups) {
+		if missing == 0 {
 			return nil
 		}
-		last = fmt.Errorf("it leads %d of its %d groups", n, len(groups))
 	}
-	return fmt.Errorf("node %d is not back after a minute: %w", node, last)
+	return fmt.Errorf("node %d is not back after a minute: %d replicas do not follow it", node, missing)
 }
 
 func printRounds(e *environment, rounds []round) {
 	table := cli.NewTable("what", "node", "groups it led", "gap until all write again", "writes meanwhile", "back and leading after")
 	gaps := make(map[string][]time.Duration)
 	for _, r := range rounds {
-		table.Row(r.what, fmt.Sprint(r.node), fmt.Sprint(r.groups), r.gap.Round(time.Millisecond).String(), fmt.Sprint(r.acks), r.back.Round(10*time.Millisecond).String())
+		node := fmt.Sprint(r.node)
+		if r.node == 0 {
+			node = ""
+		}
+		table.Row(r.what, node, fmt.Sprint(r.groups), r.gap.Round(time.Millisecond).String(), fmt.Sprint(r.acks), r.back.Round(10*time.Millisecond).String())
 		gaps[r.what] = append(gaps[r.what], r.gap)
 	}
 	table.Print(e.stdout, "")
-	for _, what := range []string{"kill -9", "SIGSTOP"} {
+	for _, what := range []string{killed, stopped, killedAll} {
 		if all := gaps[what]; len(all) > 0 {
 			slices.Sort(all)
 			fmt.Fprintf(e.stdout, "%s: gap p50 %v, max %v of %d\n", what, all[len(all)/2].Round(time.Millisecond), all[len(all)-1].Round(time.Millisecond), len(all))

@@ -30,11 +30,11 @@ func run(t *testing.T, args ...string) (status int, stdout, stderr string) {
 
 // TestDemo: a leader that is killed loses nothing that was acknowledged.
 func TestDemo(t *testing.T) {
-	status, out, errs := run(t, "demo", "--rounds", "1", "--stop", "0", "--pause", "100ms", "--writers", "8", "--partitions", "4", "--dir", filepath.Join(t.TempDir(), "cluster"))
+	status, out, errs := run(t, "demo", "--rounds", "1", "--stop", "0", "--all", "0", "--pause", "100ms", "--writers", "8", "--partitions", "4", "--dir", filepath.Join(t.TempDir(), "cluster"))
 	if status != 0 {
 		t.Fatalf("status %d: %s%s", status, out, errs)
 	}
-	for _, want := range []string{`kill -9: gap p50 \d`, `writes acknowledged +[1-9]`, `lost +0\n`, `never written +0\n`} {
+	for _, want := range []string{`kill -9: gap p50 \d`, `writes acknowledged +[1-9]`, `that were stale +0\n`, `lost +0\n`, `never written +0\n`} {
 		if !regexp.MustCompile(want).MatchString(out) {
 			t.Errorf("%s is not in %s", want, out)
 		}

@@ -22,7 +22,8 @@ const perWriter = 100
 
 // writers write until they are stopped. Each has items of its own, so it knows what each must
 // be: the number of the newest write that was acknowledged, or of a later one that was begun.
-// Every second write makes an item that is never written again.
+// Every second write makes an item that is never written again. After some writes it reads one
+// of its items, which must be so at that moment already.
 type writers struct {
 	client *client.Client
 	size   int // of a document, in bytes
@@ -40,6 +41,8 @@ type writer struct {
 	once     int    // items that were written once,
 	missing  []bool // and which of them were not acknowledged
 	unknown  int
+	reads    int
+	stale    []string // reads that did not see what had been acknowledged to this writer
 	failed   error
 	mu       sync.Mutex
 	timeline []ack
@@ -105,6 +108,9 @@ func (o *writer) run(ctx context.Context) {
 		} else if known {
 			o.acked[at] = n
 		}
+		if n%8 == 0 && o.acked[(at+1)%perWriter] > 0 {
+			o.look(ctx, (at+1)%perWriter)
+		}
 		switch {
 		case known:
 			o.w.acks.Add(1)
@@ -118,6 +124,33 @@ func (o *writer) run(ctx context.Context) {
 			return
 		}
 	}
+}
+
+// look reads an item that this writer has written, while others go on and nodes die.
+func (o *writer) look(ctx context.Context, at int) {
+	each, cancel := context.WithTimeout(ctx, 20*time.Second)
+	defer cancel()
+	key := keyOf(o.number, at)
+	it, err := o.w.client.Read(each, protocol.Strong, container, engine.StringKey(key), "again")
+	if err != nil && !errors.Is(err, engine.ErrNotFound) {
+		return // no answer, no promise
+	}
+	o.reads++
+	n := 0
+	if err == nil {
+		if n, err = numberIn(it.Body, key, "again"); err != nil {
+			n = -1
+		}
+	}
+	if n < o.acked[at] || n > o.begun[at] {
+		o.stale = append(o.stale, fmt.Sprintf("a read of %s: %d, write %d was acknowledged before and write %d begun", key, n, o.acked[at], o.begun[at]))
+	}
+}
+
+// numberIn returns the number of the write that has written a document.
+func numberIn(body []byte, key, id string) (n int, err error) {
+	_, err = fmt.Sscanf(string(body), fmt.Sprintf(`{"id":%q,"k":%q,"n":%%d,`, id, key), &n)
+	return n, err
 }
 
 // firstAfter returns for each group the end of the first write that was begun after a time and
@@ -141,8 +174,8 @@ func (w *writers) firstAfter(at time.Time) map[uint64]time.Time {
 
 // verdict is what was read back.
 type verdict struct {
-	checked, lost, wrong, unknown int
-	examples                      []string
+	checked, lost, wrong, unknown, reads, stale int
+	examples                                    []string
 }
 
 // check reads every acknowledged write back, linearizably.
@@ -158,7 +191,9 @@ func (w *writers) check(ctx context.Context) (v verdict, err error) {
 			v.lost += mine.lost
 			v.wrong += mine.wrong
 			v.unknown += o.unknown
-			v.examples = append(v.examples, mine.examples...)
+			v.reads += o.reads
+			v.stale += len(o.stale)
+			v.examples = append(append(v.examples, mine.examples...), o.stale...)
 			err = errors.Join(err, failed)
 		})
 	}
@@ -180,8 +215,7 @@ func (o *writer) check(ctx context.Context) (v verdict, err error) {
 		case err != nil:
 			return err
 		}
-		var n int
-		if _, err := fmt.Sscanf(string(it.Body), fmt.Sprintf(`{"id":%q,"k":%q,"n":%%d,`, id, key), &n); err != nil || n > most {
+		if n, err := numberIn(it.Body, key, id); err != nil || n > most {
 			v.wrong++
 			v.examples = append(v.examples, fmt.Sprintf("%s of %s: %.80q was never written", id, key, it.Body))
 		} else if n < least {
