@@ -433,6 +433,7 @@ func TestCatchUp(t *testing.T) {
 				t.Errorf("group %d: its log begins at %d, so it has got no snapshot", p.def.ID, first)
 			}
 		}
+		synctest.Wait() // what received the snapshots removes its files
 		if names, err := r.disks[3].List(incomingDir); err != nil || len(names) > 0 {
 			t.Errorf("left: %v, %v", names, err)
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/cleavestore/cleave/replica/cluster"
 	"github.com/cleavestore/cleave/replica/command"
 	"github.com/cleavestore/cleave/replica/group"
+	"github.com/cleavestore/cleave/replica/raftlog"
 )
 
 // replica is a replica of a group.
@@ -29,6 +30,7 @@ type replica struct {
 	// Of the worker that serves the group:
 	spare   batch
 	g       *group.Group // nil: it has failed
+	log     *raftlog.Group
 	failure error
 	applies []*group.Apply
 	waiters map[command.ID]func(group.Outcome)
@@ -92,7 +94,7 @@ const (
 )
 
 func (h *Host) openReplica(ctx context.Context, def cluster.Group) (*replica, error) {
-	r := &replica{h: h, def: def, waiters: make(map[command.ID]func(group.Outcome)), held: make(map[uint64]*pb.Message)}
+	r := &replica{h: h, def: def, log: h.log.Group(def.ID), waiters: make(map[command.ID]func(group.Outcome)), held: make(map[uint64]*pb.Message)}
 	if err := r.open(ctx); err != nil {
 		return nil, err
 	}
@@ -106,7 +108,7 @@ func (r *replica) open(ctx context.Context) (err error) {
 		return err
 	}
 	r.g, err = group.Open(ctx, group.Config{
-		Log: r.h.log.Group(r.def.ID), DB: r.h.db, Container: c, Min: r.def.Range.Min.String(), Max: r.def.Range.Max.String(), Now: time.Now,
+		Log: r.log, DB: r.h.db, Container: c, Min: r.def.Range.Min.String(), Max: r.def.Range.Max.String(), Now: time.Now,
 		ElectionTicks: electionTicks, HeartbeatTicks: heartbeatTicks, KeepEntries: r.h.cfg.keepEntries, KeepBytes: keepBytes,
 	})
 	return err
@@ -468,5 +470,5 @@ func (r *replica) publish() {
 	s.term.Store(v.Term)
 	s.applied.Store(r.g.Applied())
 	s.held.Store(r.g.Held())
-	s.logged.Store(uint64(r.h.log.Group(r.def.ID).Bytes()))
+	s.logged.Store(uint64(r.log.Bytes()))
 }
