@@ -12,7 +12,9 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 )
@@ -117,6 +119,55 @@ func TestServe(t *testing.T) {
 				t.Errorf("beside a silent connection: %d", status)
 			}
 		})
+	}
+}
+
+// TestProgram: the commands of the documentation build the program and run it; an interrupt
+// ends it.
+func TestProgram(t *testing.T) {
+	dir := t.TempDir()
+	program := filepath.Join(dir, "pserve")
+	if runtime.GOOS == "windows" {
+		program += ".exe"
+	}
+	if out, err := exec.Command("go", "-C", "../..", "build", "-o", program, "./cmd/pserve").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	cmd := exec.Command(program, "--db", filepath.Join(dir, "db"), "--listen", "127.0.0.1:0")
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var messages bytes.Buffer
+	cmd.Stderr = &messages
+	if err = cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer cmd.Process.Kill() // if the test fails
+	lines := bufio.NewReader(out)
+	line, err := lines.ReadBytes('\n')
+	var r ready
+	if err == nil {
+		err = json.Unmarshal(line, &r)
+	}
+	if err != nil || !r.Ready || len(r.HTTP) != 1 {
+		t.Fatalf("ready line %q: %v\n%s", line, err, &messages)
+	}
+	if status, _ := get(t, http.DefaultClient, r.HTTP[0]+"healthz"); status != 200 {
+		t.Errorf("healthz: %d", status)
+	}
+	http.DefaultClient.CloseIdleConnections()
+	if runtime.GOOS == "windows" { // has no interrupt for a process of no console
+		return
+	}
+	if err = cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	if more, err := io.ReadAll(lines); err != nil || len(more) > 0 {
+		t.Errorf("after the ready line: %q, %v", more, err)
+	}
+	if err = cmd.Wait(); err != nil {
+		t.Errorf("%v\n%s", err, &messages)
 	}
 }
 

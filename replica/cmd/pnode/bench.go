@@ -8,7 +8,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/cleavestore/cleave/engine"
@@ -163,13 +162,4 @@ func (c *benchCommand) idle(ctx context.Context, e *environment, t *trial) error
 		fmt.Fprintf(e.stdout, "%d idle groups: %.1f %% of a processor and %d MiB for each process\n", c.Partitions, 100*(after-before).Seconds()/time.Since(begun).Seconds()/3, resident/3>>20)
 	}
 	return t.running()
-}
-
-// ownUsage returns what this process has used of processors.
-func ownUsage() time.Duration {
-	var r syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &r); err != nil {
-		return 0
-	}
-	return time.Duration(r.Utime.Nano() + r.Stime.Nano())
 }

@@ -112,14 +112,14 @@ func (c *demoCommand) round(ctx context.Context, t *trial, w *writers, r *round)
 	begun := time.Now()
 	signal := syscall.SIGKILL
 	if r.what == stopped {
-		signal = syscall.SIGSTOP
+		signal = sigStop
 	}
 	if err := t.each(led, func(node uint64) error { return t.signal(node, signal) }); err != nil {
 		return err
 	}
 	again := func(node uint64) error {
-		if signal == syscall.SIGSTOP {
-			return t.signal(node, syscall.SIGCONT)
+		if signal == sigStop {
+			return t.signal(node, sigCont)
 		}
 		return t.start(node)
 	}
@@ -134,7 +134,7 @@ func (c *demoCommand) round(ctx context.Context, t *trial, w *writers, r *round)
 		return err
 	}
 	time.Sleep(c.Pause)
-	if signal == syscall.SIGSTOP {
+	if signal == sigStop {
 		time.Sleep(time.Until(begun.Add(c.StopTime)))
 	}
 	up := begun

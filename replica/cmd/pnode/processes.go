@@ -161,7 +161,7 @@ func (t *trial) close() {
 	var ended sync.WaitGroup
 	for _, p := range t.nodes {
 		ended.Go(func() {
-			_ = p.cmd.Process.Signal(syscall.SIGCONT) // it may have been stopped
+			_ = p.cmd.Process.Signal(sigCont) // it may have been stopped
 			_ = p.cmd.Process.Signal(syscall.SIGTERM)
 			select {
 			case <-p.done:
