@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -38,6 +39,26 @@ func TestDemo(t *testing.T) {
 		if !regexp.MustCompile(want).MatchString(out) {
 			t.Errorf("%s is not in %s", want, out)
 		}
+	}
+}
+
+// TestBench: each figure is measured, of a cluster with work and of an idle one.
+func TestBench(t *testing.T) {
+	status, out, errs := run(t, "bench", "--repeat", "1", "--time", "100ms", "--clients", "8", "--partitions", "4", "--dir", filepath.Join(t.TempDir(), "cluster"))
+	if status != 0 {
+		t.Fatalf("status %d: %s%s", status, out, errs)
+	}
+	for _, want := range []string{"put", "strong", "eventual"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("%s is not in %s", want, out)
+		}
+	}
+	if runtime.GOOS != "linux" {
+		return // only Linux tells of other processes in the way that bench reads
+	}
+	status, out, errs = run(t, "bench", "--idle", "--partitions", "4", "--time", "100ms", "--dir", filepath.Join(t.TempDir(), "idle"))
+	if status != 0 || !strings.Contains(out, "4 idle groups: ") {
+		t.Errorf("status %d: %s%s", status, out, errs)
 	}
 }
 

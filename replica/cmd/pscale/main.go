@@ -5,8 +5,10 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"text/tabwriter"
 	"time"
@@ -15,9 +17,20 @@ import (
 )
 
 func main() {
+	switch err := run(os.Args[1:], os.Stdout, os.Stderr); {
+	case errors.Is(err, flag.ErrHelp):
+	case err != nil:
+		fmt.Fprintln(os.Stderr, "pscale:", err)
+		os.Exit(1)
+	}
+}
+
+func run(args []string, out, progress io.Writer) error {
 	cfg := scale.Default()
-	flag.Usage = func() {
-		fmt.Fprintf(flag.CommandLine.Output(), `Usage: pscale [flags]
+	flags := flag.NewFlagSet("pscale", flag.ContinueOnError)
+	flags.SetOutput(progress)
+	flags.Usage = func() {
+		fmt.Fprintf(progress, `Usage: pscale [flags]
 
 Simulates a cluster at rest, a rise of its load, and the loss of a rack, with the planner
 and the map that a real cluster runs. One step is a second of the cluster's time.
@@ -27,27 +40,25 @@ Example: a tenth of the default, with faster copies
 
 Flags:
 `)
-		flag.PrintDefaults()
+		flags.PrintDefaults()
 	}
-	flag.Uint64Var(&cfg.Seed, "seed", cfg.Seed, "`number` that repeats a run")
-	flag.IntVar(&cfg.Nodes, "nodes", cfg.Nodes, "how many nodes")
-	flag.IntVar(&cfg.Racks, "racks", cfg.Racks, "in how many racks")
-	flag.IntVar(&cfg.Groups, "groups", cfg.Groups, "how many physical partitions")
-	gigabytes := flag.Float64("group-gb", float64(cfg.GroupBytes)/1e9, "`GB` of one replica of one partition")
-	flag.Float64Var(&cfg.NodeLoad, "node-load", cfg.NodeLoad, "`RU/s` that a node carries")
-	flag.Float64Var(&cfg.Share, "share", cfg.Share, "of this load that is in use at the beginning")
-	flag.Float64Var(&cfg.Rise, "rise", cfg.Rise, "by how much the load rises within a minute")
-	flag.Float64Var(&cfg.CopyRate, "copy-rate", cfg.CopyRate, "`bytes` per second of one copy")
-	asJSON := flag.Bool("json", false, "print JSON")
-	flag.Parse()
+	flags.Uint64Var(&cfg.Seed, "seed", cfg.Seed, "`number` that repeats a run")
+	flags.IntVar(&cfg.Nodes, "nodes", cfg.Nodes, "how many nodes")
+	flags.IntVar(&cfg.Racks, "racks", cfg.Racks, "in how many racks")
+	flags.IntVar(&cfg.Groups, "groups", cfg.Groups, "how many physical partitions")
+	gigabytes := flags.Float64("group-gb", float64(cfg.GroupBytes)/1e9, "`GB` of one replica of one partition")
+	flags.Float64Var(&cfg.NodeLoad, "node-load", cfg.NodeLoad, "`RU/s` that a node carries")
+	flags.Float64Var(&cfg.Share, "share", cfg.Share, "of this load that is in use at the beginning")
+	flags.Float64Var(&cfg.Rise, "rise", cfg.Rise, "by how much the load rises within a minute")
+	flags.Float64Var(&cfg.CopyRate, "copy-rate", cfg.CopyRate, "`bytes` per second of one copy")
+	asJSON := flags.Bool("json", false, "print JSON")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	if flags.NArg() > 0 {
+		return fmt.Errorf("unexpected argument %q: all settings are flags", flags.Arg(0))
+	}
 	cfg.GroupBytes = int64(*gigabytes * 1e9)
-	if err := run(cfg, *asJSON); err != nil {
-		fmt.Fprintln(os.Stderr, "pscale:", err)
-		os.Exit(1)
-	}
-}
-
-func run(cfg scale.Config, asJSON bool) error {
 	if err := cfg.Check(); err != nil {
 		return err
 	}
@@ -55,21 +66,21 @@ func run(cfg scale.Config, asJSON bool) error {
 	groups, mapBytes := c.Map()
 	var phases []scale.Phase
 	for _, event := range []func() scale.Phase{c.Settle, c.RaiseLoad, c.LoseRack} {
-		if !asJSON {
-			fmt.Fprintf(os.Stderr, "phase %d of 3 …\n", len(phases)+1)
+		if !*asJSON {
+			fmt.Fprintf(progress, "phase %d of 3 …\n", len(phases)+1)
 		}
 		phases = append(phases, event())
 	}
-	if asJSON {
-		return json.NewEncoder(os.Stdout).Encode(struct {
+	if *asJSON {
+		return json.NewEncoder(out).Encode(struct {
 			MapGroups int           `json:"map_groups"`
 			MapBytes  int64         `json:"map_bytes"`
 			Phases    []scale.Phase `json:"phases"`
 		}{groups, mapBytes, phases})
 	}
-	fmt.Printf("%d nodes in %d racks, %d groups, %.1f TB of documents, three times each; a map of %.1f MB, %d bytes a group\n\n",
+	fmt.Fprintf(out, "%d nodes in %d racks, %d groups, %.1f TB of documents, three times each; a map of %.1f MB, %d bytes a group\n\n",
 		cfg.Nodes, cfg.Racks, groups, float64(cfg.GroupBytes)*float64(groups)/1e12, float64(mapBytes)/1e6, mapBytes/int64(groups))
-	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	row := func(name string, value func(p *scale.Phase) string) {
 		fmt.Fprint(w, name)
 		for i := range phases {
