@@ -3,6 +3,7 @@ package gateway
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"fmt"
 	"io"
 	"net"
@@ -12,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/cleavestore/cleave/engine"
+	"github.com/cleavestore/cleave/internal/queryplan"
 )
 
 // raw sends bytes to the server and returns the answer, nil if the connection was closed
@@ -227,16 +229,12 @@ func FuzzQuery(f *testing.F) {
 			}
 			return
 		}
-		if s.tree == nil {
+		p, err := queryplan.Of(s.text, nil)
+		if err != nil {
 			return
 		}
-		var p planInfo
-		p.AliasTypes = map[string]*string{}
-		if err := p.rewrite(s); err != nil {
-			return
-		}
-		sent := strings.Replace(p.Rewritten, orderFilter, "true", 1)
-		if _, err := parseRewritten(sent); err != nil {
+		sent := strings.Replace(cmp.Or(p.Info.RewrittenQuery, text), queryplan.FilterPlaceholder, "true", 1)
+		if _, err := engine.ParseQuery(sent, nil); err != nil {
 			t.Errorf("%q is rewritten as %q: %v", text, sent, err)
 		}
 	})

@@ -2,10 +2,10 @@ package gateway
 
 import (
 	"bytes"
-	"strconv"
 
 	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/internal/jsondoc"
+	"github.com/cleavestore/cleave/internal/sql/eval"
 	"github.com/cleavestore/cleave/internal/sql/syntax"
 )
 
@@ -104,7 +104,7 @@ func (s *statement) grouped() bool {
 		return true
 	}
 	for _, item := range s.tree.Items {
-		if hasAggregate(item.Expr) {
+		if eval.Aggregated(item.Expr) {
 			return true
 		}
 	}
@@ -123,50 +123,6 @@ func (s *statement) aggregated() bool {
 		return true
 	}
 	return len(s.q.OrderBy) > 0 || s.q.Distinct || s.grouped() || s.limited()
-}
-
-// aggregateTypes are the aggregates, with their names in query plans.
-var aggregateTypes = map[string]string{
-	"COUNT": "Count", "SUM": "Sum", "AVG": "Average", "MIN": "Min", "MAX": "Max", "COUNTIF": "CountIf",
-	"MAKELIST": "MakeList", "MAKESET": "MakeSet",
-}
-
-// hasAggregate says whether an expression has an aggregate that is not one of a subquery.
-func hasAggregate(e syntax.Expr) bool {
-	found := false
-	syntax.Walk(e, func(e syntax.Expr) bool {
-		switch e := e.(type) {
-		case *syntax.Call:
-			found = found || !e.UDF && aggregateTypes[e.Name] != ""
-		case *syntax.Sub:
-			return false
-		}
-		return !found
-	})
-	return found
-}
-
-// names returns the names of the columns: those that the query gives, else the last names
-// of paths, else numbers.
-func (s *statement) names() []string {
-	names := make([]string, len(s.tree.Items))
-	unnamed := 0
-	for i, item := range s.tree.Items {
-		switch e := item.Expr.(type) {
-		case *syntax.Member:
-			names[i] = e.Name
-		case *syntax.Ident:
-			names[i] = e.Name
-		}
-		if item.As != "" {
-			names[i] = item.As
-		}
-		if names[i] == "" {
-			unnamed++
-			names[i] = "$" + strconv.Itoa(unnamed)
-		}
-	}
-	return names
 }
 
 // payloads says whether results have whole documents as their member payload, as those of

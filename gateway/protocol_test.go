@@ -1,0 +1,367 @@
+package gateway
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cleavestore/cleave/cleavetest"
+	"github.com/cleavestore/cleave/internal/queryplan"
+	"github.com/cleavestore/cleave/partmap"
+)
+
+// startTimed is a gateway on a store whose clock the test turns.
+func startTimed(t *testing.T, o Options) (*server, *cleavetest.Store) {
+	t.Helper()
+	c := cleavetest.New(t, cleavetest.At(time.Unix(1_700_000_000, 0)))
+	o.Clock = c.Now
+	h, err := New(t.Context(), c.DB(), &o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &server{t: t, db: c.DB(), h: h, s: httptest.NewServer(h)}
+	t.Cleanup(s.s.Close)
+	return s, c
+}
+
+type operationResult struct {
+	StatusCode    int
+	SubStatusCode int
+	ETag          string
+	ResourceBody  struct {
+		ID string
+		N  int
+	}
+	RetryAfterMilliseconds int64
+}
+
+func (s *server) batch(want int, docs, body string, head ...string) (out []operationResult) {
+	s.t.Helper()
+	r := s.do(want, "POST", docs, body, append([]string{"x-ms-cosmos-is-batch-request", "True"}, head...)...)
+	if err := json.Unmarshal(r.body, &out); err != nil {
+		s.t.Fatalf("%v: %s", err, r.body)
+	}
+	return out
+}
+
+func statuses(rs []operationResult) (out []int) {
+	for _, r := range rs {
+		out = append(out, r.StatusCode)
+	}
+	return out
+}
+
+// TestBatch: the operations of a batch are carried out together or not at all.
+func TestBatch(t *testing.T) {
+	s := start(t, nil)
+	docs := s.items()
+	atomic := []string{"x-ms-cosmos-batch-atomic", "True", pk, `["a"]`}
+	got := s.batch(200, docs, `[
+		{"operationType":"Create","resourceBody":{"id":"1","pk":"a","n":1}},
+		{"operationType":"Upsert","resourceBody":{"id":"2","pk":"a","n":2}},
+		{"operationType":"Read","id":"1"},
+		{"operationType":"Replace","id":"1","resourceBody":{"id":"1","pk":"a","n":10}},
+		{"operationType":"Patch","id":"2","resourceBody":{"operations":[{"op":"incr","path":"/n","value":5}]}},
+		{"operationType":"Read","id":"2"},
+		{"operationType":"Delete","id":"1"}]`, atomic...)
+	if want := []int{201, 201, 200, 200, 200, 200, 204}; !slices.Equal(statuses(got), want) {
+		t.Errorf("%v, want %v", statuses(got), want)
+	}
+	if got[2].ResourceBody.N != 1 || got[5].ResourceBody.N != 7 || got[5].ETag == "" {
+		t.Errorf("read %+v and %+v", got[2], got[5])
+	}
+	s.do(404, "GET", docs+"/1", "", pk, `["a"]`)
+	// The second operation fails, so the first is not carried out.
+	got = s.batch(207, docs, `[{"operationType":"Create","resourceBody":{"id":"3","pk":"a"}},
+		{"operationType":"Create","resourceBody":{"id":"2","pk":"a"}},
+		{"operationType":"Delete","id":"2"}]`, atomic...)
+	if want := []int{424, 409, 424}; !slices.Equal(statuses(got), want) {
+		t.Errorf("%v, want %v", statuses(got), want)
+	}
+	got = s.batch(207, docs, `[{"operationType":"Delete","id":"2"},{"operationType":"Replace","id":"2","ifMatch":"\"00000000\"","resourceBody":{"id":"2","pk":"a"}}]`, atomic...)
+	if got[1].StatusCode == 200 || got[0].StatusCode != 424 {
+		t.Errorf("%v", statuses(got))
+	}
+	s.do(404, "GET", docs+"/3", "", pk, `["a"]`)
+	s.do(200, "GET", docs+"/2", "", pk, `["a"]`)
+	head := append([]string{"x-ms-cosmos-is-batch-request", "True"}, atomic...)
+	for _, bad := range []string{`[]`, `{}`, `[{"operationType":"Drop"}]`, `[` + strings.Repeat(`{"operationType":"Read","id":"2"},`, 100) + `{"operationType":"Read","id":"2"}]`} {
+		s.do(400, "POST", docs, bad, head...)
+	}
+}
+
+// TestBulk: the operations of a bulk are carried out each by itself, those on one item in
+// their order.
+func TestBulk(t *testing.T) {
+	s := start(t, nil)
+	docs := s.items("x-ms-offer-throughput", "20000")
+	var ops []string
+	for i := range 30 {
+		key := fmt.Sprintf(`[\"k%d\"]`, i%7)
+		ops = append(ops,
+			fmt.Sprintf(`{"operationType":"Upsert","partitionKey":"%s","resourceBody":{"id":"x","pk":"k%d","n":%d}}`, key, i%7, i),
+			fmt.Sprintf(`{"operationType":"Create","partitionKey":"%s","resourceBody":{"id":"i%d","pk":"k%d"}}`, key, i, i%7))
+	}
+	ops = append(ops, `{"operationType":"Create","partitionKey":"[\"k0\"]","resourceBody":{"id":"i0","pk":"k0"}}`,
+		`{"operationType":"Read","partitionKey":"[\"k1\"]","id":"none"}`,
+		`{"operationType":"Create","partitionKey":"[\"k1\"]","resourceBody":{"id":"y","pk":"other"}}`,
+		`{"operationType":"Delete","partitionKey":"[\"k2\"]","id":"i2"}`)
+	bulk := "[" + strings.Join(ops, ",") + "]"
+	got := s.batch(207, docs, bulk, "x-ms-cosmos-batch-continue-on-error", "True")
+	if tail := statuses(got)[60:]; !slices.Equal(tail, []int{409, 404, 400, 204}) {
+		t.Errorf("the last four: %v", tail)
+	}
+	for i := range 30 {
+		if first := i < 7; got[2*i].StatusCode != map[bool]int{true: 201, false: 200}[first] || got[2*i+1].StatusCode != 201 {
+			t.Errorf("item %d: %v", i, statuses(got[2*i:2*i+2]))
+		}
+	}
+	for i := range 7 { // the last upsert of each key stays
+		r := s.do(200, "GET", docs+"/x", "", pk, fmt.Sprintf(`["k%d"]`, i))
+		last := i
+		for last+7 < 30 {
+			last += 7
+		}
+		if n := r.member(t, "n"); n != float64(last) {
+			t.Errorf("key %d has %v, want %d", i, n, last)
+		}
+	}
+	// Without leave to go on, what follows a failure is not carried out.
+	got = s.batch(207, docs, `[{"operationType":"Read","partitionKey":"[\"k1\"]","id":"none"},
+		{"operationType":"Create","partitionKey":"[\"k1\"]","resourceBody":{"id":"late","pk":"k1"}}]`)
+	if want := []int{404, 424}; !slices.Equal(statuses(got), want) {
+		t.Errorf("%v, want %v", statuses(got), want)
+	}
+	if r := s.do(410, "POST", docs, bulk, "x-ms-cosmos-is-batch-request", "True", "x-ms-documentdb-partitionkeyrangeid", "777"); r.sub() != "1002" {
+		t.Errorf("sub-status %q", r.sub())
+	}
+}
+
+// TestPlan: a client that may not merge by itself gets a plan, with the ranges that the
+// filter leaves.
+func TestPlan(t *testing.T) {
+	s := start(t, nil)
+	docs := s.items("x-ms-offer-throughput", "20000")
+	plan := func(query string) (p queryplan.Plan) {
+		t.Helper()
+		r := s.do(200, "POST", docs, query, "x-ms-cosmos-is-query-plan-request", "True", "Content-Type", "application/query+json",
+			"x-ms-cosmos-query-version", "1.4", "x-ms-cosmos-supported-query-features", "OrderBy, Aggregate")
+		if err := json.Unmarshal(r.body, &p); err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	p := plan(`{"query":"SELECT c.a FROM c WHERE c.n > @n ORDER BY c.a DESC OFFSET 2 LIMIT 3","parameters":[{"name":"@n","value":7}]}`)
+	if i := p.Info; !slices.Equal(i.OrderBy, []string{"Descending"}) || i.Offset == nil || *i.Offset != 2 || *i.Limit != 3 ||
+		!strings.Contains(i.RewrittenQuery, "orderByItems") || !strings.Contains(i.RewrittenQuery, queryplan.FilterPlaceholder) {
+		t.Errorf("%+v", i)
+	}
+	if len(p.Ranges) != 1 || p.Ranges[0].Min != "" || p.Ranges[0].Max != "FF" {
+		t.Errorf("ranges of a query over everything: %+v", p.Ranges)
+	}
+	one := plan(`{"query":"SELECT * FROM c WHERE c.pk = 'a'"}`)
+	key := partmap.String("a").EPK()
+	if len(one.Ranges) != 1 || one.Ranges[0].Min == "" && one.Ranges[0].Max == "FF" {
+		t.Errorf("a query of one key has the ranges %+v", one.Ranges)
+	} else if r, err := parseRange(one.Ranges[0].Min, one.Ranges[0].Max); err != nil || !r.Contains(&key) {
+		t.Errorf("the range %+v does not have the key: %v", one.Ranges, err)
+	}
+	s.do(400, "POST", docs, `{"query":"SELECT FROM"}`, "x-ms-cosmos-is-query-plan-request", "True", "Content-Type", "application/query+json")
+	// A query that a client must merge is refused, with the plan.
+	for i := range 3 {
+		s.do(201, "POST", docs, fmt.Sprintf(`{"id":"%d","pk":"%d"}`, i, i), pk, fmt.Sprintf(`["%d"]`, i))
+	}
+	r := s.do(400, "POST", docs, `{"query":"SELECT VALUE COUNT(1) FROM c"}`, "x-ms-documentdb-query", "True",
+		"Content-Type", "application/query+json", "x-ms-documentdb-query-enablecrosspartition", "True")
+	if r.sub() != "1004" || !strings.Contains(string(r.body), "additionalErrorInfo") {
+		t.Errorf("sub-status %q: %s", r.sub(), r.body)
+	}
+}
+
+// TestEPKRanges: queries and feeds of ranges of the key space show together what there is, each
+// item once.
+func TestEPKRanges(t *testing.T) {
+	s := start(t, nil)
+	docs := s.items("x-ms-offer-throughput", "20000")
+	for i := range 40 {
+		s.do(201, "POST", docs, fmt.Sprintf(`{"id":"%d","pk":"%d"}`, i, i), pk, fmt.Sprintf(`["%d"]`, i))
+	}
+	cuts := []string{"", "0A", "1D00", "2AFFFF", "FF"}
+	var queried, fed []string
+	for i := 1; i < len(cuts); i++ {
+		head := []string{"x-ms-start-epk", cuts[i-1], "x-ms-end-epk", cuts[i], "x-ms-read-key-type", "EffectivePartitionKeyRange"}
+		part, _ := s.query(docs, "SELECT * FROM c", head...)
+		queried = append(queried, ids(t, part)...)
+		r := s.do(200, "GET", docs, "", append(head, "A-IM", "Incremental Feed", "x-ms-max-item-count", "-1")...)
+		var page struct{ Documents []json.RawMessage }
+		if err := json.Unmarshal(r.body, &page); err != nil {
+			t.Fatal(err)
+		}
+		fed = append(fed, ids(t, page.Documents)...)
+		if len(part) == 0 || len(part) == 40 {
+			t.Errorf("%d items from %q to %q", len(part), cuts[i-1], cuts[i])
+		}
+	}
+	for what, got := range map[string][]string{"queries": queried, "feeds": fed} {
+		slices.Sort(got)
+		if n := len(got); n != 40 || len(slices.Compact(got)) != 40 {
+			t.Errorf("%s: %d items: %v", what, n, got)
+		}
+	}
+	s.do(400, "GET", docs, "", "A-IM", "Incremental Feed", "x-ms-start-epk", "ZZ", "x-ms-end-epk", "FF")
+}
+
+// TestAllVersions: the feed of all versions shows what was there between and what was
+// deleted, for a container that keeps it.
+func TestAllVersions(t *testing.T) {
+	s := start(t, nil)
+	s.do(201, "POST", "/dbs", `{"id":"d"}`)
+	s.do(201, "POST", "/dbs/d/colls", `{"id":"c","partitionKey":{"paths":["/pk"]},"changeFeedPolicy":{"retentionDuration":60}}`)
+	s.do(201, "POST", "/dbs/d/colls", `{"id":"plain","partitionKey":{"paths":["/pk"]}}`)
+	const docs = "/dbs/d/colls/c/docs"
+	feed := []string{"A-IM", "Full-Fidelity Feed", "x-ms-cosmos-changefeed-wire-format-version", "2021-09-15"}
+	s.do(400, "GET", "/dbs/d/colls/plain/docs", "", feed...)
+	begin := s.do(304, "GET", docs, "", append(feed, "If-None-Match", "*")...).head.Get("etag")
+	s.do(201, "POST", docs, `{"id":"1","pk":"a","n":1}`, pk, `["a"]`)
+	s.do(200, "PUT", docs+"/1", `{"id":"1","pk":"a","n":2}`, pk, `["a"]`)
+	s.do(204, "DELETE", docs+"/1", "", pk, `["a"]`)
+	r := s.do(200, "GET", docs, "", append(feed, "If-None-Match", begin)...)
+	var page struct {
+		Documents []struct {
+			Current  struct{ N int }
+			Metadata struct {
+				OperationType string
+				ID            string
+				PartitionKey  map[string]string
+				LSN           uint64
+			}
+		}
+	}
+	if err := json.Unmarshal(r.body, &page); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	last := uint64(0)
+	for _, d := range page.Documents {
+		got = append(got, fmt.Sprintf("%s %d", d.Metadata.OperationType, d.Current.N))
+		if d.Metadata.LSN <= last {
+			t.Errorf("LSN %d after %d", d.Metadata.LSN, last)
+		}
+		last = d.Metadata.LSN
+	}
+	if want := []string{"create 1", "replace 2", "delete 0"}; !slices.Equal(got, want) {
+		t.Fatalf("%v, want %v", got, want)
+	}
+	if m := page.Documents[2].Metadata; m.ID != "1" || m.PartitionKey["pk"] != "a" {
+		t.Errorf("the delete is of %+v", m)
+	}
+	if again := s.do(304, "GET", docs, "", append(feed, "If-None-Match", r.head.Get("etag"))...); again.head.Get("etag") == "" {
+		t.Error("a feed without news has no position")
+	}
+}
+
+// TestSessions: a session token of a write is answered; one of the future is not.
+func TestSessions(t *testing.T) {
+	s := start(t, nil)
+	docs := s.items()
+	token := s.do(201, "POST", docs, `{"id":"1","pk":"a"}`, pk, `["a"]`).head.Get("x-ms-session-token")
+	if token == "" {
+		t.Fatal("no session token")
+	}
+	s.do(200, "GET", docs+"/1", "", pk, `["a"]`, "x-ms-session-token", token)
+	at := strings.LastIndexByte(token, '#')
+	if r := s.do(404, "GET", docs+"/1", "", pk, `["a"]`, "x-ms-session-token", token[:at+1]+"99999999"); r.sub() != "1002" {
+		t.Errorf("a session ahead: sub-status %q", r.sub())
+	}
+	s.do(400, "GET", docs+"/1", "", pk, `["a"]`, "x-ms-session-token", "nonsense")
+}
+
+// TestThrottling: beyond the provisioned throughput requests are answered 429 with a time
+// after which they go through.
+func TestThrottling(t *testing.T) {
+	s, c := startTimed(t, Options{Throttle: true})
+	docs := s.items("x-ms-offer-throughput", "400")
+	var refused *reply
+	for i := 0; i < 1000 && refused == nil; i++ {
+		id := fmt.Sprint(i)
+		r := s.send(s.signed("POST", docs, []byte(fmt.Sprintf(`{"id":%q,"pk":"a"}`, id)), pk, `["a"]`))
+		switch r.status {
+		case 201:
+		case 429:
+			refused = r
+		default:
+			t.Fatalf("%d %s", r.status, r.body)
+		}
+	}
+	if refused == nil {
+		t.Fatal("1,000 writes in no time at 400 RU/s were not throttled")
+	}
+	wait, err := time.ParseDuration(refused.head.Get("x-ms-retry-after-ms") + "ms")
+	if err != nil || wait <= 0 || refused.sub() != "3200" {
+		t.Fatalf("retry after %q, sub-status %q", refused.head.Get("x-ms-retry-after-ms"), refused.sub())
+	}
+	if refused.head.Get("x-ms-request-charge") == "" {
+		t.Error("a refusal without a charge")
+	}
+	c.Advance(wait + time.Second)
+	s.do(201, "POST", docs, `{"id":"later","pk":"a"}`, pk, `["a"]`)
+}
+
+// TestTTL: items expire by the container's default and by their own time.
+func TestTTL(t *testing.T) {
+	s, c := startTimed(t, Options{})
+	s.do(201, "POST", "/dbs", `{"id":"d"}`)
+	s.do(201, "POST", "/dbs/d/colls", `{"id":"c","partitionKey":{"paths":["/pk"]},"defaultTtl":100}`)
+	const docs = "/dbs/d/colls/c/docs"
+	for _, d := range []string{`{"id":"default","pk":"a"}`, `{"id":"own","pk":"a","ttl":10}`, `{"id":"ever","pk":"a","ttl":-1}`} {
+		s.do(201, "POST", docs, d, pk, `["a"]`)
+	}
+	s.do(400, "POST", docs, `{"id":"bad","pk":"a","ttl":"soon"}`, pk, `["a"]`)
+	there := func(want ...string) {
+		t.Helper()
+		found, _ := s.query(docs, "SELECT * FROM c", pk, `["a"]`)
+		if got := ids(t, found); !slices.Equal(slices.Sorted(slices.Values(got)), want) {
+			t.Errorf("%v, want %v", got, want)
+		}
+	}
+	there("default", "ever", "own")
+	c.Advance(11 * time.Second)
+	there("default", "ever")
+	s.do(404, "GET", docs+"/own", "", pk, `["a"]`)
+	c.Advance(100 * time.Second)
+	there("ever")
+	// The id is free again.
+	s.do(201, "POST", docs, `{"id":"own","pk":"a"}`, pk, `["a"]`)
+}
+
+// TestOffers: the throughput of a container is found, read and replaced.
+func TestOffers(t *testing.T) {
+	s := start(t, nil)
+	s.items("x-ms-offer-throughput", "500")
+	r := s.do(200, "GET", "/offers", "")
+	var list struct {
+		Offers []struct {
+			RID     string `json:"_rid"`
+			Content map[string]any
+		}
+	}
+	if err := json.Unmarshal(r.body, &list); err != nil || len(list.Offers) != 1 || list.Offers[0].Content["offerThroughput"] != 500.0 {
+		t.Fatalf("%s: %v", r.body, err)
+	}
+	path := "/offers/" + list.Offers[0].RID
+	one := s.do(200, "GET", path, "")
+	if one.head.Get("x-ms-cosmos-min-throughput") == "" {
+		t.Error("the least throughput is not told")
+	}
+	s.do(400, "PUT", path, `{"content":{"offerThroughput":7}}`)
+	s.do(400, "PUT", path, `{"content":{}}`)
+	s.do(200, "PUT", path, `{"content":{"offerThroughput":900}}`)
+	if content := s.do(200, "GET", path, "").member(t, "content").(map[string]any); content["offerThroughput"] != 900.0 {
+		t.Errorf("%v", content)
+	}
+	s.do(404, "GET", "/offers/none", "")
+}
