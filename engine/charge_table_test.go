@@ -10,9 +10,9 @@ import (
 
 // withoutCharge are the methods that cost nothing, by name.
 var withoutCharge = strings.Fields(`
-	AppliedIndex ApplyAt BaseKeys Close Container CopyTo Def DerivedKey Explain ExportPartition History Hot In InstallPartition
-	KeyOf LimitedKeys LogicalPartitions LogicalPartitionsFrom Merge MoveBoundary Name NewBatch Partitions PreviewSplit
-	Redistribute RegisterTrigger Seq SetDefaultKeyLimits SetIndexPolicy SetKeyLimits SetThroughput Snapshot Split Usage`)
+	AppliedIndex ApplyAt BaseKeys Close Container CopyTo Def DerivedKey DigestPartition DurableIndex Evict Explain
+	ExportPartition FlushPartition History Hot In InstallPartition KeyOf LimitedKeys LogicalPartitions LogicalPartitionsFrom
+	Merge MoveBoundary Name NewBatch Partitions PreviewSplit Redistribute RegisterTrigger ReplacePartition Seq SetDefaultKeyLimits SetIndexPolicy SetKeyLimits SetThroughput Snapshot Split Usage`)
 
 // TestChargeTable: docs/throughput.md says of each method that costs where its charge is, and
 // of no other.

@@ -41,19 +41,22 @@ func (c *Container) InstallPartition(ctx context.Context, r io.Reader) (Partitio
 // partition id. What is left of the range becomes absent, as by Evict, in the same step. Errors:
 // ErrNotFound if the container has no such partition; those of InstallPartition.
 func (c *Container) ReplacePartition(ctx context.Context, id PartitionID, r io.Reader) (PartitionContent, error) {
-	if p := c.partition(id); p != nil {
-		return c.install(ctx, p, r)
-	}
-	return PartitionContent{}, c.noPartition(id)
+	return c.install(ctx, &id, r)
 }
 
-// install installs a stream, in the place of a partition that is wider if over is not nil.
-func (c *Container) install(ctx context.Context, over *partition, r io.Reader) (PartitionContent, error) {
+// install installs a stream, in the place of a partition that is wider if id is not nil.
+func (c *Container) install(ctx context.Context, id *PartitionID, r io.Reader) (PartitionContent, error) {
 	call, err := c.db.enterWriting(ctx)
 	if err != nil {
 		return PartitionContent{}, err
 	}
 	defer call.Leave()
+	in := installation{c: c, db: c.db}
+	if id != nil {
+		if in.over = c.partition(*id); in.over == nil {
+			return PartitionContent{}, c.noPartition(*id)
+		}
+	}
 	if !c.def.Replicated {
 		return PartitionContent{}, invalidf("InstallPartition: container %q is not replicated", c.name)
 	}
@@ -64,7 +67,6 @@ func (c *Container) install(ctx context.Context, over *partition, r io.Reader) (
 	if err == nil {
 		err = c.suits(source)
 	}
-	in := installation{c: c, db: c.db, over: over}
 	if err == nil {
 		err = in.run(ctx, reshaping.ContentOf(source))
 	}

@@ -74,6 +74,8 @@ func TestRefreshCalls(t *testing.T) {
 		"Def":          func(c *Container) string { return said(c.Def(), nil) },
 		"Delete":       func(c *Container) string { return said(nil, c.Delete(ctx, pk, "1", nil)) },
 		"DerivedKey":   func(c *Container) string { return said(c.DerivedKey(pk)) },
+		"DurableIndex": func(c *Container) string { return said(c.DurableIndex(left)) },
+		"Evict":        func(c *Container) string { return said(nil, c.Evict(ctx, left)) },
 		"Explain":      func(c *Container) string { return said(c.Explain(ctx, AllPartitions(), whole)) },
 		"History":      func(c *Container) string { return said(c.History(), nil) },
 		"Hot":          func(c *Container) string { return fmt.Sprint(len(c.Hot(0))) }, // what it names is sampled
@@ -123,6 +125,14 @@ func TestRefreshCalls(t *testing.T) {
 		},
 		"InstallPartition": func(c *Container) string {
 			return said(c.InstallPartition(ctx, strings.NewReader("")))
+		},
+		"DigestPartition": func(c *Container) string {
+			index, sum, err := c.DigestPartition(ctx, left)
+			return said(fmt.Sprintf("%d %x", index, sum), err)
+		},
+		"FlushPartition": func(c *Container) string { return said(c.FlushPartition(ctx, left)) },
+		"ReplacePartition": func(c *Container) string {
+			return said(c.ReplacePartition(ctx, left, strings.NewReader("")))
 		},
 		"LogicalPartitions": func(c *Container) string { return logical(c.LogicalPartitions(ctx)) },
 		"LogicalPartitionsFrom": func(c *Container) string {

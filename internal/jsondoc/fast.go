@@ -2,7 +2,6 @@ package jsondoc
 
 import (
 	"bytes"
-	"sync"
 	"unsafe"
 
 	"github.com/cleavestore/cleave/internal/quotes"
@@ -12,8 +11,6 @@ import (
 // Finder: finding the strings of a shorter one takes longer than it saves.
 const shortest = 256
 
-var finders = sync.Pool{New: func() any { return new(quotes.Finder) }}
-
 // scanFast is scan with the strings found by vector instructions. It returns
 // false where it has found a flaw: then scan says which. It accepts what scan
 // accepts, and finds what scan finds.
@@ -21,13 +18,15 @@ var finders = sync.Pool{New: func() any { return new(quotes.Finder) }}
 // It looks at every byte outside of strings, so it meets every quote that is one,
 // each at the next of the offsets that the Finder has.
 func (s *Scanner) scanFast(doc []byte, wanted places, maxDepth int) bool {
-	f := finders.Get().(*quotes.Finder)
+	if s.finder == nil {
+		s.finder = new(quotes.Finder)
+	}
+	f := s.finder
 	n, ok := 0, f.Start(doc)
 	if ok {
 		n, ok = s.scanStrings(f, doc, maxDepth)
 	}
 	f.Release()
-	finders.Put(f)
 	if ok {
 		s.seekRoot(doc, wanted, n)
 	}

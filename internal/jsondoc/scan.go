@@ -15,7 +15,8 @@ type Scanner struct {
 	table  []uint32
 	text   []byte // unescaped names, and key strings at the end
 	found  [slots]finding
-	work   int // comparisons of names, for the test of invariant 2
+	work   int            // comparisons of names, for the test of invariant 2
+	finder *quotes.Finder // nil until a document is long enough for it
 }
 
 // frame is an open object or array.
