@@ -428,6 +428,10 @@ func (c *call) listRanges(k *container) error {
 		c.answer(http.StatusNotModified, nil)
 		return nil
 	}
+	whole := len(parts)
+	if after := c.r.Header.Get("If-None-Match"); c.r.Header.Get("A-Im") != "" && after != "" {
+		parts = k.news(parts, after)
+	}
 	parents := k.ancestors(parts)
 	all := make([]keyRange, len(parts))
 	for i := range parts {
@@ -436,7 +440,7 @@ func (c *call) listRanges(k *container) error {
 		rid := strings.TrimSuffix(itemRID(k.rid, uint64(p.ID)), "AA==") + "UA==" // U: of a range
 		all[i] = keyRange{
 			ID: id, RID: rid, Self: k.self() + "pkranges/" + id + "/", ETag: etag, Min: p.Min, Max: p.Max,
-			Fraction: 1 / float64(len(parts)), Status: "online", Parents: parents[p.ID], Made: k.record.Made, LSN: p.Visible,
+			Fraction: 1 / float64(whole), Status: "online", Parents: parents[p.ID], Made: k.record.Made, LSN: p.Visible,
 			OwnedByOld: []string{},
 		}
 	}

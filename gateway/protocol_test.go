@@ -182,6 +182,63 @@ func TestPlan(t *testing.T) {
 	}
 }
 
+// TestRangeFeed: a client that has some partition key ranges is shown those that are new, and
+// no other twice; one that asks for no changes is shown all.
+func TestRangeFeed(t *testing.T) {
+	s := start(t, nil)
+	s.items("x-ms-offer-throughput", "30000")
+	const ranges = "/dbs/d/colls/c/pkranges"
+	read := func(after string) (ids []string, etag string) {
+		t.Helper()
+		head := []string{"A-IM", "Incremental Feed"}
+		if after != "" {
+			head = append(head, "If-None-Match", after)
+		}
+		r := s.do(200, "GET", ranges, "", head...)
+		var page struct{ PartitionKeyRanges []keyRange }
+		if err := json.Unmarshal(r.body, &page); err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range page.PartitionKeyRanges {
+			ids = append(ids, p.ID)
+		}
+		return ids, r.head.Get("etag")
+	}
+	first, etag := read("")
+	k, bad := s.h.catalog.container("d", "c")
+	if bad != nil {
+		t.Fatal(bad)
+	}
+	split := func(i int) {
+		t.Helper()
+		job, err := k.items.Split(t.Context(), k.items.Partitions()[i].ID, nil)
+		if err == nil {
+			err = job.Wait(t.Context())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	split(0)
+	second, later := read(etag)
+	if len(second) != 2 || slices.Contains(first, second[0]) || slices.Contains(first, second[1]) {
+		t.Errorf("after a split of one of %v the news are %v", first, second)
+	}
+	split(2)
+	if third, _ := read(later); len(third) != 2 || slices.Contains(second, third[0]) || slices.Contains(first, third[0]) {
+		t.Errorf("after another split the news are %v", third)
+	}
+	if both, _ := read(etag); len(both) != 4 {
+		t.Errorf("after two splits the news are %v", both)
+	}
+	if all, _ := read(`"unknown"`); len(all) != len(first)+2 {
+		t.Errorf("a client with an unknown etag is shown %v", all)
+	}
+	if r := s.do(200, "GET", ranges, ""); r.head.Get("x-ms-item-count") != fmt.Sprint(len(first)+2) {
+		t.Errorf("all ranges: %s", r.head.Get("x-ms-item-count"))
+	}
+}
+
 // TestEPKRanges: queries and feeds of ranges of the key space show together what there is, each
 // item once.
 func TestEPKRanges(t *testing.T) {

@@ -17,7 +17,18 @@ type topology struct {
 	read  time.Time
 	parts []engine.PartitionStats
 	etag  string
+	// shown has the ids of the partitions by the etags that were given, the newest last.
+	shown []shownRanges
 }
+
+type shownRanges struct {
+	etag string
+	ids  map[engine.PartitionID]bool
+}
+
+// mostShown is how many etags are remembered. A client that has an older one is shown all
+// partitions.
+const mostShown = 64
 
 // topologyAge is how old a topology may be where an old one does no harm.
 const topologyAge = time.Second
@@ -38,7 +49,28 @@ func (k *container) ranges(now time.Time, old bool) ([]engine.PartitionStats, st
 		h.Write([]byte(t.parts[i].Max))
 	}
 	t.etag = `"` + hex.EncodeToString(h.Sum(nil)) + `"`
+	if !slices.ContainsFunc(t.shown, func(s shownRanges) bool { return s.etag == t.etag }) {
+		ids := make(map[engine.PartitionID]bool, len(t.parts))
+		for i := range t.parts {
+			ids[t.parts[i].ID] = true
+		}
+		t.shown = append(t.shown[max(0, len(t.shown)-mostShown+1):], shownRanges{t.etag, ids})
+	}
 	return t.parts, t.etag
+}
+
+// news returns the physical partitions that a client with an etag has not seen: one that
+// adds them to those it has may not get any of them twice.
+func (k *container) news(parts []engine.PartitionStats, etag string) []engine.PartitionStats {
+	t := k.topology
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	i := slices.IndexFunc(t.shown, func(s shownRanges) bool { return s.etag == etag })
+	if i < 0 {
+		return parts
+	}
+	seen := t.shown[i].ids
+	return slices.DeleteFunc(slices.Clone(parts), func(p engine.PartitionStats) bool { return seen[p.ID] })
 }
 
 // rangeID returns the id of the physical partition that holds a key, as far as that is

@@ -147,7 +147,8 @@ func TestSplitsUnderAzcosmos(t *testing.T) {
 						identities[i] = azcosmos.ItemIdentity{ID: d.ID, PartitionKey: azcosmos.NewPartitionKeyString(d.PK)}
 					}
 					answer, err := c.ReadManyItems(ctx, identities, nil)
-					if check("read many", err) && len(answer.Items) != len(known) {
+					// azcosmos answers a call whose context has ended with no items and no error.
+					if check("read many", err) && ctx.Err() == nil && len(answer.Items) != len(known) {
 						t.Errorf("read many: %d of %d items", len(answer.Items), len(known))
 					}
 				case 2:
