@@ -12,7 +12,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
@@ -93,8 +92,13 @@ func TestSplitsUnderAzcosmos(t *testing.T) {
 	var work, feed sync.WaitGroup
 	var written sync.Map // id: the newest n that was acknowledged
 	var calls, count atomic.Int64
+	called := make(chan struct{}, 1)
 	check := func(what string, err error) bool {
 		calls.Add(1)
+		select {
+		case called <- struct{}{}:
+		default: // it has been told of one already
+		}
 		if err != nil && ctx.Err() == nil {
 			var answer *azcore.ResponseError
 			errors.As(err, &answer)
@@ -218,6 +222,10 @@ func TestSplitsUnderAzcosmos(t *testing.T) {
 				FeedRange: &azcosmos.FeedRange{MinInclusive: "", MaxExclusive: "FF"}, MaxItemCount: 100, Continuation: at,
 			})
 			calls.Add(1)
+			select {
+			case called <- struct{}{}:
+			default: // it has been told of one already
+			}
 			if err != nil {
 				t.Errorf("change feed: %v", err)
 				return
@@ -246,7 +254,7 @@ func TestSplitsUnderAzcosmos(t *testing.T) {
 		}
 		// Clients work with the new partitions for a while.
 		for until := calls.Load() + 200; calls.Load() < until && !t.Failed(); {
-			time.Sleep(time.Millisecond)
+			<-called
 		}
 	}
 	stop()

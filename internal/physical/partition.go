@@ -56,8 +56,8 @@ type Partition struct {
 
 	Parents      []partmap.PartitionID
 	InstallEpoch uint64 // generation of its content: an installation raises it
-	// Absent says that the store does not have the items of the range: whoever asks for them
-	// must be told so. The partition is empty. It is set before the partition is in use.
+	// Absent says that the store does not have the items of the range: calls that ask for them
+	// fail with ErrNotHere. The partition is empty. Absent is set before the partition is in use.
 	Absent    bool
 	EntryTime timestamp.Highest // if Family.Replicated: the time of its newest entry
 	// SplitQueued says whether an automatic split of the partition is queued or under way.

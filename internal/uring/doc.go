@@ -14,7 +14,7 @@
 //  2. A read that is not as it should be, in whatever way, is reported as not done: the
 //     caller reads again by pread, which knows the errors.
 //  3. No call waits for a place in a ring: if all are taken the read is not done.
-//  4. While a read waits, somebody leads.
+//  4. While reads wait, one of their goroutines is the leader.
 //
 // Where io_uring is missing or forbidden, as in many containers, ReadAt does nothing. Rings
 // are made by the first call, and closed when they are garbage: no goroutine belongs to

@@ -569,7 +569,7 @@ func (g *Group) gather() error {
 // Campaign has this replica, if it does not lead, ask to be elected.
 func (g *Group) Campaign() error {
 	return g.guard(func() error {
-		_ = g.node.Campaign() // what raft refuses it refuses for now
+		_ = g.node.Campaign() // raft may refuse, and the next call tries again
 		return nil
 	})
 }
@@ -732,7 +732,7 @@ func (g *Group) giveUp() {
 	for _, c := range g.waiting {
 		g.outcomes = append(g.outcomes, Outcome{ID: c.ID, Err: ErrNotLeader})
 	}
-	g.waiting, g.late, g.passing = nil, nil, false // whoever reads asks again
+	g.waiting, g.late, g.passing = nil, nil, false // their callers begin new reads
 }
 
 // finishReads ends the reads that the partition has come far enough for.

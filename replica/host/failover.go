@@ -133,7 +133,7 @@ func (r *replica) prefer() {
 	}
 }
 
-// handOver hands over to whoever can lead best.
+// handOver gives the leadership to the follower that has the most of the log.
 func (r *replica) handOver() {
 	if r.g == nil || !r.g.IsLeader() {
 		return

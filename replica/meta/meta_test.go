@@ -149,7 +149,7 @@ func TestGroups(t *testing.T) {
 	}
 }
 
-// TestRace: of two that publish, the later epoch stays, whoever comes first.
+// TestRace: of two descriptors that are published, the one with the later epoch stays, in either order.
 func TestRace(t *testing.T) {
 	s := open(t)
 	history := []*topology.Group{topology.New(1, "c", all, 1)}

@@ -50,7 +50,7 @@ func nodeOf(c *x509.Certificate) uint64 {
 	return 0
 }
 
-// Authority signs the certificates of a cluster. Whoever has its key can join the cluster, so
+// Authority signs the certificates of a cluster. A process that has its key can join the cluster, so
 // it belongs on no node.
 type Authority struct {
 	cert *x509.Certificate

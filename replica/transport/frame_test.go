@@ -21,7 +21,7 @@ func messages() []*pb.Message {
 	}
 }
 
-// full returns a message with every field set that the network has, as it comes out.
+// full returns a message in which every field is set that a frame carries, as the receiver decodes it.
 func full(m *pb.Message) *pb.Message {
 	out := proto.CloneOf(m)
 	for _, f := range []**uint64{&out.To, &out.From, &out.Term, &out.LogTerm, &out.Index, &out.Commit, &out.RejectHint} {

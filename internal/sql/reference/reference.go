@@ -1,6 +1,9 @@
 // Package reference answers queries in the plainest way, over the values of encoding/json, so
 // that tests can compare what internal/sql finds. It shares the parser with it, and nothing
 // else. Draw writes queries and documents at random.
+//
+// Only tests import it. It panics on a query that the parser accepts and this package does
+// not know, so that such a query fails the test instead of passing it.
 package reference
 
 import (
