@@ -74,6 +74,9 @@ func figureIn(t *testing.T, page, id string) (d figureData) {
 	return d
 }
 
+// drawnAs reports whether a point of a line has a value; nil is a gap.
+func drawnAs(point *float64, value float64) bool { return point != nil && *point == value }
+
 // TestReportPage: the page of a run with a split under load has all series, with the numbers
 // of the files.
 func TestReportPage(t *testing.T) {
@@ -118,8 +121,12 @@ func TestReportPage(t *testing.T) {
 		t.Fatalf("%d seconds; %d lines, %d columns", len(drawn), len(rate.Lines), len(heat.Heat))
 	}
 	for i, s := range drawn {
-		if *rate.Lines[1].Y[i] != s.All.OpsPerS || *latency.Lines[1].Y[i] != s.All.P99Micros {
-			t.Errorf("second %d: %v/s and %v µs are drawn", i, *rate.Lines[1].Y[i], *latency.Lines[1].Y[i])
+		if !drawnAs(rate.Lines[1].Y[i], s.All.OpsPerS) {
+			t.Errorf("second %d: the rate %v is not drawn", i, s.All.OpsPerS)
+		}
+		// A second in which no operation returned has no latency, and the line a gap.
+		if p99 := latency.Lines[1].Y[i]; s.All.Ops == 0 && p99 != nil || s.All.Ops > 0 && !drawnAs(p99, s.All.P99Micros) {
+			t.Errorf("second %d: %d operations, whose latency %v is not drawn", i, s.All.Ops, s.All.P99Micros)
 		}
 		sum, total := 0.0, int64(0)
 		for place, n := range s.OpsByPlace {
