@@ -5,6 +5,7 @@
 //
 //	go run . --quick     a small set, in less than ten minutes on two cores
 //	go run .             the full set: a million documents, more than an hour
+//	go run . --page ../../docs/benchmarks.md    the results on that page made anew, with the picture
 //
 // All stores get the same documents, operations, durability and measuring
 // code: that of pbench, in internal/measure. Each store is configured as its
@@ -85,6 +86,8 @@ func execute(ctx context.Context, args []string) int {
 	steps := flags.String("workloads", "", "comma-separated workloads, after the load that all need; default: all")
 	dir := flags.String("dir", "", "directory for the stores; default: a temporary one")
 	out := flags.String("out", "runs", "directory for the tables and the JSON file")
+	limit := flags.Duration("limit", 0, "time after which no further repeat begins")
+	page := flags.String("page", "", "page whose results to bring up to date, such as ../../docs/benchmarks.md: runs all workloads, and some with documents of other sizes")
 	list := flags.Bool("list", false, "list stores and workloads")
 	if err := flags.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
@@ -108,6 +111,9 @@ func execute(ctx context.Context, args []string) int {
 	}
 	if *warmup >= 0 {
 		s.Warmup = *warmup
+	}
+	if *limit > 0 {
+		s.Limit = *limit
 	}
 	s.Seed = *seed
 	s.Shape = shape{Name: *generator, Sizes: *sizes, Compressible: *compressible}
@@ -134,8 +140,15 @@ func execute(ctx context.Context, args []string) int {
 		fmt.Fprintf(os.Stderr, "peers: %v\n", err)
 		return 2
 	}
-	command := strings.TrimSpace("go run . " + strings.Join(args, " "))
-	if err := runAndPrint(ctx, name, command, s, chosen, plan, *dir, *out); err != nil {
+	r := run{
+		command: strings.TrimSpace("go run " + tagsOfBuild() + ". " + strings.Join(args, " ")), scale: s, candidates: chosen, dir: *dir, out: *out,
+	}
+	if *page != "" {
+		err = publish(ctx, *page, r)
+	} else {
+		_, err = r.measure(ctx, name, plan)
+	}
+	if err != nil {
 		fmt.Fprintf(os.Stderr, "peers: %v\n", err)
 		return 1
 	}
@@ -164,36 +177,47 @@ func choose[T any](all []T, list string, name func(T) string) ([]T, error) {
 	return chosen, nil
 }
 
-func runAndPrint(ctx context.Context, name, command string, s scale, chosen []candidate, plan []step, dir, out string) (err error) {
-	if err := os.MkdirAll(out, 0o755); err != nil {
-		return err
+// run is what a command line asks for.
+type run struct {
+	command    string
+	scale      scale
+	candidates []candidate
+	dir, out   string
+}
+
+// measure does the steps, prints the tables, and writes them and the samples to files of a
+// name.
+func (c run) measure(ctx context.Context, name string, plan []step) (r *report, err error) {
+	if err := os.MkdirAll(c.out, 0o755); err != nil {
+		return nil, err
 	}
-	if dir != "" {
-		if err := os.MkdirAll(dir, 0o755); err != nil {
-			return err
+	if c.dir != "" {
+		if err := os.MkdirAll(c.dir, 0o755); err != nil {
+			return nil, err
 		}
 	}
-	if dir, err = os.MkdirTemp(dir, "peers-"); err != nil {
-		return err
+	dir, err := os.MkdirTemp(c.dir, "peers-")
+	if err != nil {
+		return nil, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	d := &runner{scale: s, candidates: chosen, dir: dir, log: os.Stderr}
+	d := &runner{scale: c.scale, candidates: c.candidates, dir: dir, log: os.Stderr}
 	failed := d.run(ctx, plan)
 	machine := measure.DescribeMachine(dir)
 	machine.Revision = revision()
-	r := newReport(command, machine, s, chosen, d.samples)
-	text, err := os.Create(filepath.Join(out, name+".md"))
+	r = newReport(c.command, machine, c.scale, c.candidates, d.samples)
+	text, err := os.Create(filepath.Join(c.out, name+".md"))
 	if err != nil {
-		return errors.Join(failed, err)
+		return nil, errors.Join(failed, err)
 	}
 	r.print(text)
 	r.print(os.Stdout)
 	if err := text.Close(); err != nil {
-		return errors.Join(failed, err)
+		return nil, errors.Join(failed, err)
 	}
 	encoded, err := json.MarshalIndent(r, "", " ")
 	if err == nil {
-		err = os.WriteFile(filepath.Join(out, name+".json"), append(encoded, '\n'), 0o644)
+		err = os.WriteFile(filepath.Join(c.out, name+".json"), append(encoded, '\n'), 0o644)
 	}
-	return errors.Join(failed, err)
+	return r, errors.Join(failed, err)
 }

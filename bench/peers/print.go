@@ -11,14 +11,30 @@ import (
 
 // print writes the report as Markdown.
 func (r *report) print(w io.Writer) {
+	r.printSettings(w)
+	r.printRatios(w)
+	r.printLosses(w)
+	r.printFigures(w)
+}
+
+// printRun writes what was run, and all figures.
+func (r *report) printRun(w io.Writer) {
+	r.printSettings(w)
+	r.printFigures(w)
+}
+
+// printSettings writes what was run, and with which settings.
+func (r *report) printSettings(w io.Writer) {
 	fmt.Fprintf(w, "`%s` on %v\n\n", r.Command, r.Machine)
 	fmt.Fprintf(w, "%s %v in logical partitions of %s; each workload %v after a warm-up of %v, at most %d times; seed %d.\n\n",
 		number(float64(r.Scale.Documents)), r.Scale.Shape, number(partitionItems), r.Scale.Duration, r.Scale.Warmup, r.Scale.Repeats, r.Scale.Seed)
 	for _, s := range r.Stores {
 		fmt.Fprintf(w, "- **%s** (%s): %s.\n", s.Name, s.Version, s.Settings)
 	}
-	r.printRatios(w)
-	r.printLosses(w)
+}
+
+// printFigures writes all medians and latencies.
+func (r *report) printFigures(w io.Writer) {
 	r.printValues(w)
 	r.printLatencies(w)
 	fmt.Fprintf(w, "\nRates are goroutines by the mean time of a call: medians of the repeats, ± half the distance of the extremes. "+
@@ -41,6 +57,14 @@ func (r *report) making() float64 {
 
 // printRatios writes what Cleave reaches in comparison with the best peer.
 func (r *report) printRatios(w io.Writer) {
+	if t := r.ratioTable(r.Rows); len(t.rows) > 1 {
+		fmt.Fprint(w, "\nCleave by the best peer; above 1 Cleave is ahead, whether more or less is better.\n\n")
+		t.print(w)
+	}
+}
+
+// ratioTable has a line for each row with a ratio.
+func (r *report) ratioTable(rows []rowValues) *table {
 	head := []string{"", "best peer", ""}
 	var ours []string
 	for _, s := range r.Stores {
@@ -49,8 +73,8 @@ func (r *report) printRatios(w io.Writer) {
 			head = append(head, s.Name)
 		}
 	}
-	t := table{rows: [][]string{head}}
-	for _, v := range r.Rows {
+	t := &table{rows: [][]string{head}}
+	for _, v := range rows {
 		if v.Best == "" || len(v.Ratios) == 0 {
 			continue
 		}
@@ -64,10 +88,7 @@ func (r *report) printRatios(w io.Writer) {
 		}
 		t.rows = append(t.rows, line)
 	}
-	if len(t.rows) > 1 {
-		fmt.Fprint(w, "\nCleave by the best peer; above 1 Cleave is ahead, whether more or less is better.\n\n")
-		t.print(w)
-	}
+	return t
 }
 
 // printLosses names the rows in which a peer is ahead, with the ratios.

@@ -3,6 +3,8 @@ package main
 import (
 	"bytes"
 	"math"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -64,6 +66,47 @@ func TestReport(t *testing.T) {
 	}
 	if strings.Contains(text.String(), "- point read") {
 		t.Error("a row that Cleave leads is among those that it loses")
+	}
+}
+
+// TestPage: the parts of a page are replaced, and nothing else; rows that a peer leads come
+// first.
+func TestPage(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "page.md")
+	const frame = "# Title\n<!-- begin: results -->\nold\n<!-- end: results -->\nWhy.\n<!-- begin: sizes -->\n<!-- end: sizes -->\n<!-- begin: run -->\nold\n<!-- end: run -->\nend\n"
+	if err := os.WriteFile(file, []byte(frame), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	main := newTestReport()
+	p := &publication{main: main, sizes: []sizedReport{{"small", main}}}
+	if err := p.write(file); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := squeezed(string(text))
+	lost, led := strings.Index(page, "| settle after the load | fast | 2.00 s | 0.50 |"), strings.Index(page, "| point read, uniform | fast | 400/s | 2.50 |")
+	if lost < 0 || led < lost {
+		t.Errorf("the lost row is at %d, the other at %d of\n%s", lost, led, page)
+	}
+	for _, want := range []string{"# Title\n", "Why.\n", "| point read, uniform | 2.50 (fast 400/s) |", "`go run .` on ", "<!-- end: run -->\nend\n"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("no %q in\n%s", want, page)
+		}
+	}
+	if strings.Contains(page, "old") {
+		t.Errorf("an old part is still there:\n%s", page)
+	}
+	if err := p.write(file); err != nil {
+		t.Fatal(err)
+	}
+	if again, err := os.ReadFile(file); err != nil || !bytes.Equal(again, text) {
+		t.Errorf("a second time the page changes: %v", err)
+	}
+	if _, err := replacePart([]byte("<!-- begin: run -->\n"), "run", nil); err == nil {
+		t.Error("a part without an end is replaced")
 	}
 }
 

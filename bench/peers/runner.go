@@ -100,7 +100,7 @@ func (d *runner) step(ctx context.Context, s step) error {
 func (d *runner) measure(ctx context.Context, s step, c candidate) (r result, err error) {
 	t := task{
 		Store: c.name, Kind: s.kind, Mode: mode{Synced: s.synced, Workers: s.workers}, Seed: d.Seed, Shape: d.Shape,
-		Loaded: d.Documents, Documents: d.Documents, Workload: s.workload, Warmup: d.Warmup, Duration: d.Duration,
+		Loaded: d.Documents, Documents: d.Documents, Workload: s.workload, Before: s.before, Warmup: d.Warmup, Duration: d.Duration,
 		Dir: filepath.Join(d.dir, c.name),
 	}
 	if s.fresh {

@@ -52,7 +52,8 @@ type task struct {
 	Loaded    int64         `json:"loaded"`    // documents of a whole load: they fix the number of logical partitions
 	Documents int64         `json:"documents"` // that exist, or that are to be written
 	Workload  string        `json:"workload,omitempty"`
-	Keys      string        `json:"keys,omitempty"` // in place of those of the workload
+	Before    string        `json:"before,omitempty"` // a workload that runs first, for Duration
+	Keys      string        `json:"keys,omitempty"`   // in place of those of the workload
 	Warmup    time.Duration `json:"warmup,omitempty"`
 	Duration  time.Duration `json:"duration,omitempty"`
 }
@@ -236,41 +237,64 @@ func (j *job) settle(s store, figure string) error {
 
 // run runs a workload, and returns the number of documents that exist then.
 func (j *job) run() (documents int64, err error) {
-	w, err := workload.FindWorkload(j.Workload)
+	w, err := j.workload(j.Workload)
 	if err != nil {
 		return 0, err
-	}
-	if j.Keys != "" {
-		if w.Keys, err = workload.ParseKeys(j.Keys); err != nil {
-			return 0, err
-		}
 	}
 	s, err := j.open()
 	if err != nil {
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
-	loop := measure.Loop{
-		Workload: w, Documents: j.docs, Store: s, Workers: j.Mode.Workers, Seed: j.Seed,
-		Warmup: j.Warmup, Duration: j.Duration, Memory: &j.memory,
+	writes := w.Mix.Writes()
+	if j.Before != "" {
+		before, err := j.workload(j.Before)
+		if err != nil {
+			return 0, err
+		}
+		o, err := j.loop(s, before, 0)
+		if err != nil {
+			return 0, err
+		}
+		// What the first loop inserted exists in the second.
+		j.docs = measure.NewGenerated(j.docs.Generator(), o.Documents)
+		writes = writes || before.Mix.Writes()
 	}
-	if j.Kind == fillTask {
-		loop.Documents, loop.Limit = measure.NewGenerated(j.docs.Generator(), 0), j.Documents
-	}
-	o, err := loop.Run(j.ctx)
+	o, err := j.loop(s, w, j.Warmup)
 	if err != nil {
 		return 0, err
 	}
-	if err := errors.Join(o.Err, j.ctx.Err()); err != nil {
-		return 0, err
-	}
 	j.note(o)
-	if w.Mix.Writes() {
+	if writes {
 		if err := j.settle(s, figureSettledRun); err != nil {
 			return 0, err
 		}
 	}
 	return o.Documents, nil
+}
+
+// workload returns the workload of a name, with the keys of the task.
+func (j *job) workload(name string) (w workload.Workload, err error) {
+	if w, err = workload.FindWorkload(name); err == nil && j.Keys != "" {
+		w.Keys, err = workload.ParseKeys(j.Keys)
+	}
+	return w, err
+}
+
+// loop runs a workload on a store that is open.
+func (j *job) loop(s store, w workload.Workload, warmup time.Duration) (*measure.Outcome, error) {
+	loop := measure.Loop{
+		Workload: w, Documents: j.docs, Store: s, Workers: j.Mode.Workers, Seed: j.Seed,
+		Warmup: warmup, Duration: j.Duration, Memory: &j.memory,
+	}
+	if j.Kind == fillTask {
+		loop.Documents, loop.Limit = measure.NewGenerated(j.docs.Generator(), 0), j.Documents
+	}
+	o, err := loop.Run(j.ctx)
+	if err == nil {
+		err = errors.Join(o.Err, j.ctx.Err())
+	}
+	return o, err
 }
 
 // note takes the figures of a loop.

@@ -21,6 +21,19 @@ func moduleVersion(path string) string {
 	return path
 }
 
+// tagsOfBuild returns the flag that builds this program again with its build tags, and a
+// blank; "" without tags.
+func tagsOfBuild() string {
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, s := range info.Settings {
+			if s.Key == "-tags" && s.Value != "" {
+				return "-tags " + s.Value + " "
+			}
+		}
+	}
+	return ""
+}
+
 // revision returns the commit of the working directory, with a plus if it was
 // changed since; "unknown" without git.
 var revision = sync.OnceValue(func() string {
