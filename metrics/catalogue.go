@@ -76,7 +76,7 @@ var catalogue = []*Desc{
 	{"cleave_stalls_total", Counter, "writes", "Writes that waited a millisecond or more for memory or for compactions", nil, writePath,
 		"Flushes or compactions do not keep up with the writes: raise `MemoryBudget`, write less, or take a faster device."},
 	{"cleave_stalled_seconds_total", Counter, Seconds, "How long these writes waited altogether", nil, writePath, "As for `cleave_stalls_total`."},
-	{"cleave_write_pressure_ratio", Gauge, Ratio, "How much write buffers slow down writes: 0 up to 80 % of their limit, 1 at the limit", nil, writePath, "As for `cleave_stalls_total`."},
+	{"cleave_write_pressure_ratio", Gauge, Ratio, "How far write buffers are filled: 0 up to 80 % of their limit, 1 at the limit", nil, writePath, "As for `cleave_stalls_total`."},
 	{"cleave_memory_budget_bytes", Gauge, Bytes, "Options.MemoryBudget", nil, writePath, ""},
 	{"cleave_buffer_limit_bytes", Gauge, Bytes, "The part of the memory budget that memtables and their indexes may take", nil, writePath, ""},
 	{"cleave_buffer_bytes", Gauge, Bytes, "Memory that memtables and their indexes take", nil, writePath, ""},

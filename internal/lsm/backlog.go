@@ -12,20 +12,20 @@ const (
 	rewriteShare = 0.50 // with one file to be rewritten
 	mostRewrite  = 0.75 // with manyFiles
 	manyFiles    = 16
+	mostShare    = 0.80 // of any work
 
 	PressureFrom = 0.80 // part of the write buffers from which on writes slow down
-
-	buffersFrom = 0.50 // part of the write buffers above which the share of a flush grows
+	buffersFrom  = 0.50 // part of the write buffers above which the share of a flush grows
 )
 
-// share returns the part of a processor that the work must get: 0 without a backlog;
-// 1, at which the work does not yield, if writers wait for it or soon will.
+// share returns the part of a processor that the work must get: 0 without a backlog,
+// mostShare if writers wait for it or soon will. With more, no writer would be woken in time.
 func (d debts) share() float64 {
 	s := max(between(d.buffers, buffersFrom, PressureFrom), between(float64(d.runs), TierRuns, ManyRuns))
 	if d.files > 0 {
 		s = max(s, rewriteShare+(mostRewrite-rewriteShare)*between(float64(d.files), 1, manyFiles))
 	}
-	return s
+	return min(s, mostShare)
 }
 
 // between scales n: 0 up to from, 1 from to on, linear in between.

@@ -11,16 +11,16 @@ func TestShare(t *testing.T) {
 		{debts{}, 0},
 		{debts{buffers: buffersFrom}, 0},
 		{debts{buffers: (buffersFrom + PressureFrom) / 2}, 0.5},
-		{debts{buffers: PressureFrom}, 1},
-		{debts{buffers: 1.1}, 1},
+		{debts{buffers: PressureFrom}, mostShare},
+		{debts{buffers: 1.1}, mostShare},
 		{debts{runs: TierRuns}, 0},
 		{debts{runs: MaxRuns}, 0.5},
-		{debts{runs: ManyRuns}, 1},
-		{debts{runs: 100}, 1},
+		{debts{runs: ManyRuns}, mostShare},
+		{debts{runs: 100}, mostShare},
 		{debts{files: 1}, rewriteShare},
 		{debts{files: manyFiles}, mostRewrite},
 		{debts{files: 1000}, mostRewrite},
-		{debts{runs: ManyRuns, files: 1}, 1},
+		{debts{runs: ManyRuns, files: 1}, mostShare},
 		{debts{buffers: buffersFrom, runs: TierRuns + 2}, 0.25},
 	} {
 		if got := c.share(); got < c.want-1e-9 || got > c.want+1e-9 {
@@ -33,7 +33,7 @@ func TestShare(t *testing.T) {
 		func(n int) debts { return debts{files: n} },
 	} {
 		for n := range 120 {
-			if a, b := grow(n).share(), grow(n+1).share(); a > b || a < 0 || b > 1 {
+			if a, b := grow(n).share(), grow(n+1).share(); a > b || a < 0 || b > mostShare {
 				t.Errorf("share of %+v is %v, of %+v %v", grow(n), a, grow(n+1), b)
 			}
 		}

@@ -31,6 +31,7 @@ func (t *Tree) Flush(ctx context.Context, v *Version, mem *Frozen) (done flushed
 	var key item.Key // of the memtable, which outlives the loop
 	for w := mem.Walk(MaxSequence); w.Next(); {
 		if (in+foreign)%pacing.Piece == 0 {
+			mem.Drain.Wrote(in+foreign, mem.Versions())
 			if err := out.yield(); err != nil {
 				return done, false, err
 			}

@@ -4,6 +4,7 @@ import (
 	"math"
 	"sync/atomic"
 
+	"github.com/cleavestore/cleave/internal/drain"
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/manifest"
 	"github.com/cleavestore/cleave/internal/memtable"
@@ -118,6 +119,7 @@ type Frozen struct {
 	Synced  wal.Position // end of its newest record that asked for a sync
 	LastSeq uint64
 	Applied manifest.Applied
+	Drain   *drain.Flush // measures its flush; nil: it is not measured
 
 	// For an inherited memtable:
 	From    wal.Stream    // the stream of the parent; 0: not inherited
@@ -126,8 +128,7 @@ type Frozen struct {
 	Mixed   bool          // replay put records of inherited streams into it
 }
 
-// LetGo drops a partition's reference to the memtable. The last one gives its memory
-// back: then nothing may read it.
+// LetGo drops a reference to the memtable. When the last one is gone nothing may read it.
 func (f *Frozen) LetGo(e *Env) {
 	if f.Sharers != nil && f.Sharers.Add(-1) > 0 {
 		return

@@ -63,12 +63,16 @@ func (p *Partition) writeOldest(ctx context.Context) error {
 		return err
 	}
 	start := p.Env.Clock()
+	drained := p.Env.Gate.Drain.Begin(mem.Reserved())
+	mem.Drain = drained
 	done, ok, err := p.Flush(ctx, v, &mem)
 	if err != nil || !ok {
+		drained.End(true)
 		return err
 	}
 	p.Env.Reclaim.Retire(func() {
 		mem.LetGo(&p.Env.Env)
+		drained.End(false)
 		p.Env.Gate.Release()
 	})
 	p.Env.Flushed(p, Flushed{Items: done.Items, RawBytes: mem.RawBytes(), Bytes: done.Bytes, Took: p.Env.Clock().Sub(start)})

@@ -1,10 +1,19 @@
 // Package pressure slows writes down before they would have to stop.
 //
 // Writes slow down gradually while memtables fill their share of the memory budget, and
-// while a partition has more runs than compactions keep up with. From lsm.PressureFrom on
-// each written byte costs time, the more the fuller the memtables are. All writers
-// together owe this time, and pay it in sleeps of a millisecond or more. When the share is
-// used up, or at lsm.MostRuns runs, a write waits.
+// while a partition has more runs than compactions keep up with. Each written byte then has
+// a price, a time. Writes go on one after the other, each when the time of those before it
+// has passed, so the price is a rate of all writers together. Who is more than a millisecond
+// early sleeps. There are three prices, of which the highest counts:
+//
+//	what flushes drain   from paceFrom of the share on, so much that what is free lasts
+//	                     until the flushes under way give memory back (package drain)
+//	fullness             from lsm.PressureFrom on, while no flush is under way
+//	runs                 from lsm.ManyRuns on
+//
+// A price that grows without bound towards the limit makes writers slow there, where they
+// would have to stop otherwise. Only when the share is used up all the same, or at
+// lsm.MostRuns runs, a write waits.
 //
 // Invariants:
 //
@@ -23,9 +32,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"sync/atomic"
 	"time"
 
+	"github.com/cleavestore/cleave/internal/drain"
 	"github.com/cleavestore/cleave/internal/lockorder"
 	"github.com/cleavestore/cleave/internal/locks"
 	"github.com/cleavestore/cleave/internal/lsm"
@@ -33,7 +44,18 @@ import (
 )
 
 const (
-	rate = 100 << 20 // bytes a second at full pressure
+	rate = 100 << 20 // bytes a second at a pressure that price makes 1
+
+	// paceFrom is the part of the write buffers from which on writers are paced to what
+	// flushes drain. Unless they are faster than that, they do not notice.
+	paceFrom = 0.65
+	// keptFree is the part of the write buffers that paced writers leave free, for what
+	// the estimate of the pace lacks.
+	keptFree = 1.0 / 32
+	// priceFor is how long a price counts: to find it takes a lock.
+	priceFor = time.Millisecond
+	// mostPause bounds how long a write sleeps for its price and for those before it.
+	mostPause = 10 * time.Millisecond
 
 	// SmallestPause is the least time that a write is made to sleep.
 	SmallestPause = time.Millisecond
@@ -56,10 +78,17 @@ type Gate struct {
 	store  Store
 	manual bool
 
+	Drain drain.Meter // of the flushes of the store
+
 	promised atomic.Int64          // bytes of writes that were admitted and are in no memtable yet
-	owed     atomic.Int64          // time that writers owe, in nanoseconds
 	waiting  atomic.Int64          // writes that wait
 	failed   atomic.Pointer[error] // of the last flush; nil: it succeeded
+
+	begun time.Time     // the following times are nanoseconds since then
+	paid  atomic.Int64  // until then the writes admitted so far have their time
+	paced atomic.Int64  // a write last slept; 0: none has
+	asked atomic.Int64  // drained was last found out
+	pace  atomic.Uint64 // price of a byte by what flushes drain, the bits of a float64
 
 	mu   lockorder.Mutex[locks.Pressure]
 	room chan struct{} // closed and replaced when a write that waits may go on
@@ -68,7 +97,7 @@ type Gate struct {
 // Init makes the gate ready. manual says that compactions run only when they are called
 // for: then no write waits for them.
 func (g *Gate) Init(env *lsm.Env, store Store, manual bool) {
-	g.env, g.store, g.manual = env, store, manual
+	g.env, g.store, g.manual, g.begun = env, store, manual, time.Now()
 	g.room = make(chan struct{})
 }
 
@@ -90,10 +119,37 @@ func (g *Gate) Ripe() bool {
 // Waiting says whether a write waits.
 func (g *Gate) Waiting() bool { return g.waiting.Load() > 0 }
 
-// pressure says how much writes to the tree are to be slowed: 0 to 1.
-func (g *Gate) pressure(t *lsm.Tree) float64 {
-	runs := float64(t.Version.Load().Ages()-lsm.ManyRuns) / (lsm.MostRuns - lsm.ManyRuns)
-	return max(g.Fullness(), min(runs, 1))
+// Pacing says whether writes were paced a moment ago: flushes are slower than writers.
+func (g *Gate) Pacing() bool {
+	paced := g.paced.Load()
+	return paced > 0 && int64(time.Since(g.begun))-paced < int64(10*mostPause)
+}
+
+// runs says how far the runs of the tree are beyond what compactions keep up with: 0 to 1.
+func (g *Gate) runs(t *lsm.Tree) float64 {
+	return max(0, min(1, float64(t.Version.Load().Ages()-lsm.ManyRuns)/(lsm.MostRuns-lsm.ManyRuns)))
+}
+
+// calm says that writes to the tree have no price.
+func (g *Gate) calm(t *lsm.Tree) bool {
+	return float64(g.env.Pool.Used()) <= paceFrom*float64(g.env.Pool.Limit()) && g.runs(t) == 0
+}
+
+// price returns what a byte written to the tree costs now, in nanoseconds.
+func (g *Gate) price(t *lsm.Tree, now int64) float64 {
+	asked := g.asked.Load()
+	if (asked == 0 || now-asked >= int64(priceFor)) && g.asked.CompareAndSwap(asked, now) {
+		limit := g.env.Pool.Limit()
+		free := limit - int64(keptFree*float64(limit)) - g.env.Pool.Used() - g.promised.Load()
+		g.pace.Store(math.Float64bits(g.Drain.Pace(free, g.env.FrozenBytes.Load())))
+	}
+	pace, pressure := 0.0, g.runs(t)
+	if float64(g.env.Pool.Used()) > paceFrom*float64(g.env.Pool.Limit()) {
+		if pace = math.Float64frombits(g.pace.Load()); pace == 0 {
+			pressure = max(pressure, g.Fullness())
+		}
+	}
+	return max(pace, pressure*pressure/(1.02-pressure)/rate*float64(time.Second))
 }
 
 // overrun says that a write must wait until runs of the tree are compacted. While
@@ -116,14 +172,13 @@ func (g *Gate) promise(size int64) bool {
 // how long that took. Without an error, the memory is promised to the write until Done is
 // called. Errors: ErrBusy, with its cause; lsm.ErrMoved; that of Store.Refused.
 func (g *Gate) Admit(ctx context.Context, t *lsm.Tree, size int64) (time.Duration, error) {
-	pressure := g.pressure(t)
-	if pressure == 0 && g.promise(size) {
+	if g.calm(t) && g.promise(size) {
 		return 0, nil
 	}
 	start := time.Now()
 	err := g.wait(ctx, t, size)
 	if err == nil {
-		g.slowDown(ctx, size, pressure)
+		g.slowDown(ctx, t, size)
 	}
 	return time.Since(start), err
 }
@@ -168,13 +223,26 @@ func (g *Gate) wait(ctx context.Context, t *lsm.Tree, size int64) error {
 	}
 }
 
-// slowDown makes a write pay, by sleeping, for the memory that it takes. When ctx ends
-// the write goes on: its memory is promised already.
-func (g *Gate) slowDown(ctx context.Context, size int64, pressure float64) {
-	cost := int64(pressure * pressure * float64(size) / rate * float64(time.Second))
-	owed := g.owed.Add(cost)
-	if owed >= int64(SmallestPause) && g.owed.CompareAndSwap(owed, 0) {
-		_ = pacing.Sleep(ctx, time.Duration(owed))
+// slowDown makes a write take the time that its bytes cost, behind the writes before it.
+// When ctx ends the write goes on: its memory is promised already.
+func (g *Gate) slowDown(ctx context.Context, t *lsm.Tree, size int64) {
+	now := int64(time.Since(g.begun))
+	cost := int64(min(g.price(t, now)*float64(size), float64(mostPause)))
+	if cost == 0 {
+		return
+	}
+	var until int64
+	for {
+		paid := g.paid.Load()
+		until = min(max(paid, now)+cost, now+int64(mostPause))
+		if g.paid.CompareAndSwap(paid, until) {
+			break
+		}
+	}
+	if early := time.Duration(until - now); early >= SmallestPause {
+		g.paced.Store(now + 1)
+		g.store.Relieve()
+		_ = pacing.Sleep(ctx, early)
 	}
 }
 

@@ -3,6 +3,7 @@ package pressure
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -21,7 +22,7 @@ type testStore struct {
 	gate     Gate
 	tree     *lsm.Tree
 	refused  error
-	relieved int
+	relieved atomic.Int64
 	writes   float64
 }
 
@@ -35,7 +36,7 @@ func newStore(t *testing.T) *testStore {
 }
 
 func (s *testStore) Refused() error { return s.refused }
-func (s *testStore) Relieve()       { s.relieved++ }
+func (s *testStore) Relieve()       { s.relieved.Add(1) }
 
 // fill fills write buffers up to a part of their limit.
 func (s *testStore) fill(part float64) {
@@ -131,8 +132,8 @@ func TestWait(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
 				a := s.admit(ctx, 1<<20)
-				if a.ended() || !s.gate.Waiting() || s.relieved == 0 {
-					t.Fatalf("no memory: error %v, relieved %d times", a.err, s.relieved)
+				if a.ended() || !s.gate.Waiting() || s.relieved.Load() == 0 {
+					t.Fatalf("no memory: error %v, relieved %d times", a.err, s.relieved.Load())
 				}
 				s.gate.Release()
 				if a.ended() {

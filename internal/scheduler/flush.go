@@ -6,7 +6,9 @@ import "time"
 const SmallMemtable = 256 << 10
 
 // MayFlush says that a flush may begin beside those that run.
-func (s *Scheduler) MayFlush() bool { return s.flushes.Load() < s.calm || s.gate.Waiting() }
+func (s *Scheduler) MayFlush() bool {
+	return s.flushes.Load() < s.calm || s.gate.Waiting() || s.gate.Pacing()
+}
 
 // flush flushes until the store closes.
 func (s *Scheduler) flush() {
