@@ -20,6 +20,7 @@ func TestJSONFields(t *testing.T) {
 		{Name: "sweep", Value: sweepReport{}},
 		{Name: "compare", Value: comparison{}},
 		{Name: "run --workload query-cliffs", Value: cliffReport{}},
+		{Name: "run --workload stalls", Value: stallReport{}},
 		{Name: "list", Value: listReport{}},
 	})
 	if err := jsonfields.Compare("../../docs/json.md", "pbench", text, *rewrite); err != nil {

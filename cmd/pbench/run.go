@@ -67,6 +67,7 @@ Examples:
     pbench run --db food --workload ycsb-a --rate 10k --checkpoint-every 2s
     pbench run --docs 1M --index --workload query-mixed --rate 2k
     pbench run --docs 280k --workload query-cliffs
+    pbench run --docs 1M --workload stalls --duration 1m
     pbench run --docs 100k --workload read --throughput 4000 --no-burst --rate 8k
     pbench run --docs 100k --doc-size lognormal:200..20k --compressible 0.7 --workload ycsb-a --closed
     pbench run --docs 100k --workload ycsb-a --ttl 5s --rate 5k
@@ -77,6 +78,9 @@ Examples:
 func (r *runCommand) Run(ctx context.Context, env *harness.Environment) (err error) {
 	if r.Workload == workload.QueryCliffs {
 		return r.runCliffs(ctx, env)
+	}
+	if r.Workload == workload.Stalls {
+		return r.runStalls(ctx, env)
 	}
 	w, err := r.FindWorkload()
 	if err != nil {

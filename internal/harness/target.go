@@ -19,7 +19,7 @@ import (
 type TargetFlags struct {
 	DB        string         `name:"db" type:"directory" placeholder:"DIR" help:"Directory of a store that was loaded before. Without it a temporary one is loaded with generated documents."`
 	Container string         `placeholder:"NAME" help:"Container; default the only one of the store."`
-	Workload  string         `default:"ycsb-b" placeholder:"NAME" help:"ycsb-a to ycsb-f, read, put, insert, scan, absent, partition, moving-hot-spot, tenant-skew, the queries of pbench list, or query-cliffs; default ${default}."`
+	Workload  string         `default:"ycsb-b" placeholder:"NAME" help:"ycsb-a to ycsb-f, read, put, insert, scan, absent, partition, moving-hot-spot, tenant-skew, the queries of pbench list, query-cliffs or stalls; default ${default}."`
 	Mix       *workload.Mix  `placeholder:"OP=WEIGHT,..." help:"Operations in place of those of the workload, such as read=95,update=5; it is then called mix."`
 	Keys      *workload.Keys `placeholder:"HOW" help:"Key distribution in place of that of the workload: uniform, zipf:0.99, latest, hot:0.01/0.9 or moving:0.05/0.9."`
 	GeneratorFlags

@@ -6,6 +6,9 @@ import (
 	"strings"
 )
 
+// Stalls is the name of the workload that measures what writes wait for.
+const Stalls = "stalls"
+
 // QueryCliffs is the name of the workload that measures the shapes of queries whose work
 // once bore no relation to their results.
 const QueryCliffs = "query-cliffs"
