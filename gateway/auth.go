@@ -134,6 +134,13 @@ func (a *authorizer) sign(method, resourceType, link, xdate, date string) []byte
 	return h.Sum(nil)
 }
 
+// resourceToken returns the token of a permission.
+func (a *authorizer) resourceToken(r *child) string {
+	h := hmac.New(sha256.New, a.key)
+	fmt.Fprintf(h, "permission\n%s\n%s\n", r.record.RID, r.etag)
+	return "type=resource&ver=1.0&sig=" + base64.StdEncoding.EncodeToString(h.Sum(nil)) + ";" + r.record.RID + ";"
+}
+
 // checkToken verifies a token as emulators take it: its third part is the master key. A
 // token that an identity provider has signed cannot be verified here.
 func (a *authorizer) checkToken(token string) *failure {

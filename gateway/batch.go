@@ -37,6 +37,9 @@ type batchResult struct {
 // maxBatch is how many operations a batch may have.
 const maxBatch = 100
 
+// batchBytes is how many bytes the documents of a transactional batch may have.
+const batchBytes = 2 << 20
+
 // bulkWorkers is how many operations of a bulk are carried out at a time.
 const bulkWorkers = 16
 
@@ -68,6 +71,13 @@ func (c *call) postBatch(k *container) error {
 	key, err := c.wholeKey(k)
 	if err != nil {
 		return err
+	}
+	size := 0
+	for i := range ops {
+		size += len(ops[i].body)
+	}
+	if size > batchBytes {
+		return failf(http.StatusRequestEntityTooLarge, "the documents of the batch have %d bytes, at most %d are possible", size, batchBytes)
 	}
 	results, failed := c.transact(k, key, ops)
 	if failed != nil {

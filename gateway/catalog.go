@@ -44,7 +44,9 @@ type catalog struct {
 	mu      sync.RWMutex
 	byName  map[string]*database
 	numbers numbers
-	lease   uint64 // item numbers below it may be given out
+	// resources are scripts, users and permissions by their names.
+	resources map[resourceSet]map[string]*child
+	lease     uint64 // item numbers below it may be given out
 }
 
 // numbers is the record of the numbers that were given out.
@@ -124,7 +126,8 @@ func openCatalog(ctx context.Context, db *engine.DB, clock func() time.Time) (*c
 	if err != nil {
 		return nil, fmt.Errorf("gateway: catalogue: %w", err)
 	}
-	c := &catalog{db: db, store: store, clock: clock, byName: map[string]*database{}, numbers: numbers{Next: 1}}
+	c := &catalog{db: db, store: store, clock: clock, byName: map[string]*database{}, numbers: numbers{Next: 1},
+		resources: map[resourceSet]map[string]*child{}}
 	var containers []*container
 	for it, err := range store.Scan(ctx, catalogKey, engine.IDRange{}, nil) {
 		if err != nil {
@@ -144,6 +147,8 @@ func openCatalog(ctx context.Context, db *engine.DB, clock func() time.Time) (*c
 			k := &container{etag: it.ETag}
 			bad = json.Unmarshal(it.Body, &k.record)
 			containers = append(containers, k)
+		case kindResource:
+			bad = c.addResource(it.Body, it.ETag)
 		}
 		if bad != nil {
 			return nil, fmt.Errorf("gateway: record %q of the catalogue: %w", it.ID, bad)
@@ -171,7 +176,7 @@ func openCatalog(ctx context.Context, db *engine.DB, clock func() time.Time) (*c
 			delete(c.byName, name)
 		}
 	}
-	return c, nil
+	return c, c.clearOrphans(ctx)
 }
 
 // attach fills in what follows from the record.
@@ -189,7 +194,7 @@ func (c *catalog) clear(ctx context.Context, r *containerRecord) error {
 	if err := c.store.Delete(ctx, catalogKey, r.ID, nil); err != nil && !errors.Is(err, engine.ErrNotFound) {
 		return fmt.Errorf("gateway: catalogue: %w", err)
 	}
-	return nil
+	return c.clearResources(ctx, func(set resourceSet) bool { return set.owner == r.Number })
 }
 
 // put writes a record and returns its etag.
@@ -376,6 +381,9 @@ func (c *catalog) deleteDatabase(ctx context.Context, d *database) error {
 		if err := c.clear(ctx, &k.record); err != nil {
 			return err
 		}
+	}
+	if err := c.clearResources(ctx, func(set resourceSet) bool { return set.owner == r.Number }); err != nil {
+		return err
 	}
 	return c.store.Delete(ctx, catalogKey, r.ID, nil)
 }

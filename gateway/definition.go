@@ -204,7 +204,8 @@ func (p *containerProperties) engineDef() (engine.ContainerDef, *failure) {
 		// Every write says how long its item lives: see container.ttl.
 		DefaultTTL: engine.NoExpiry,
 		Index:      index,
-		Limits:     engine.ContainerLimits{ItemBytes: itemBytes + systemBytes},
+		// A script may write more in its transaction than a batch has.
+		Limits: engine.ContainerLimits{ItemBytes: itemBytes + systemBytes, BatchOperations: 10_000, BatchBytes: 4 << 20},
 	}
 	if u := p.UniqueKeyPolicy; u != nil {
 		for _, set := range u.UniqueKeys {

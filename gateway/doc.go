@@ -7,7 +7,9 @@
 //	              ├─ item.go      one item: create, upsert, replace, patch, delete, read
 //	              ├─ batch.go     several items: in one transaction, or each for itself
 //	              ├─ query.go     pages of results; readmany.go, plan.go
-//	              └─ feed.go      change feeds
+//	              ├─ feed.go      change feeds
+//	              ├─ resources.go scripts, users and permissions
+//	              └─ procedure.go stored procedures; trigger.go. internal/script runs JavaScript
 //	           catalog.go   the durable list of databases and containers
 //	           document.go  documents as clients see them, and as the store has them
 //
@@ -18,9 +20,11 @@
 //  3. Each error has a status, a code and a message that says what is wrong and where. 410
 //     answers only requests that name a physical partition.
 //  4. The memory for the bodies of requests is bounded, and taken before a body is read.
-//  5. Sequences in session tokens never fall, also not through splits and restarts.
+//  5. A script runs in a process of its own, within bounds, and in one transaction: what it does
+//     happens as a whole or not at all, and no request sees anything of the script of another.
+//  6. Sequences in session tokens never fall, also not through splits and restarts.
 //
-// A Handler is safe for concurrent use. It starts no goroutine that outlives a request.
+// A Handler is safe for concurrent use. It starts no goroutine or process that outlives a request.
 // catalog.changing is taken before catalog.mu, and held over I/O; catalog.mu, topology.mu
 // and budget.mu are not.
 package gateway

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/cleavestore/cleave/engine"
+	"github.com/cleavestore/cleave/gateway/internal/script"
 )
 
 // Options configure a Handler. The zero value is usable; New works on a copy.
@@ -59,6 +60,7 @@ type Handler struct {
 	catalog *catalog
 	auth    *authorizer
 	bodies  *budget
+	scripts *script.Pool
 	quirks  bool
 	shared  *counters
 }
@@ -102,6 +104,7 @@ func New(ctx context.Context, db *engine.DB, options *Options) (*Handler, error)
 	if h.o.Logger == nil {
 		h.o.Logger = slog.New(slog.DiscardHandler)
 	}
+	h.scripts = script.NewPool(scriptPlaces, script.DefaultLimits)
 	h.bodies = newBudget(max(h.o.MemoryBytes, maxBody))
 	rand.Read(h.shared.prefix[:]) // never fails
 	var err error
@@ -275,6 +278,8 @@ func (c *call) serve() error {
 		return c.only(map[string]func() error{http.MethodGet: c.listDatabases, http.MethodPost: c.postDatabases})
 	case len(p) == 2:
 		return c.only(map[string]func() error{http.MethodGet: c.readDatabase, http.MethodDelete: c.deleteDatabase})
+	case p[2] == kindUser:
+		return c.users()
 	case p[2] != typeContainers:
 		return c.unknown()
 	case len(p) == 3:
@@ -301,11 +306,20 @@ func (c *call) serve() error {
 		})
 	}
 	switch p[4] {
-	case "sprocs", "triggers", "udfs", "conflicts":
-		if c.r.Method == http.MethodGet && len(p) == 5 {
-			return c.emptyFeed(k, p[4])
+	case kindProcedure, kindTrigger, kindFunction:
+		if len(p) > 6 {
+			return c.unknown()
 		}
-		return failf(http.StatusNotImplemented, "this server has no %s", p[4])
+		if p[4] == kindProcedure && len(p) == 6 && c.r.Method == http.MethodPost {
+			return c.executeProcedure(k, p[5])
+		}
+		return c.children(c.ofContainer(k, p[4]), p[5:])
+	case "conflicts":
+		// With one region that writes there are none.
+		if len(p) > 5 {
+			return failf(http.StatusNotFound, "container %q has no conflict %q", k.record.Name, clip(p[5]))
+		}
+		return c.only(map[string]func() error{http.MethodGet: with(c.noConflicts), http.MethodPost: with(c.noConflicts)})
 	}
 	return c.unknown()
 }

@@ -226,7 +226,16 @@ func (k *container) outcome(err error) error {
 
 // single carries out one operation and answers.
 func (c *call) single(k *container, key engine.PartitionKey, given bool, op *operation) error {
-	r := c.run(k, key, given, op)
+	pre, post, err := c.triggersOf(k, op)
+	if err != nil {
+		return err
+	}
+	var r result
+	if len(pre)+len(post) > 0 {
+		r = c.triggered(k, key, given, op, pre, post)
+	} else {
+		r = c.run(k, key, given, op)
+	}
 	c.charge += r.charge
 	if r.err != nil {
 		if key.Valid() {

@@ -407,12 +407,9 @@ func (c *call) deleteContainer(k *container) error {
 	return nil
 }
 
-// emptyFeed answers a feed of a kind of resource that this server does not have.
-func (c *call) emptyFeed(k *container, kind string) error {
-	c.charge = metaCharge
-	name := map[string]string{"sprocs": "StoredProcedures", "triggers": "Triggers", "udfs": "UserDefinedFunctions", "conflicts": "Conflicts"}[kind]
-	c.w.Header().Set("x-ms-item-count", "0")
-	return c.answerJSON(http.StatusOK, map[string]any{"_rid": k.rid, name: []any{}, "_count": 0})
+// noConflicts answers the feed of conflicts, or a query over it.
+func (c *call) noConflicts(k *container) error {
+	return c.list(k.rid, feedNames["conflicts"], nil)
 }
 
 // listRanges answers with the physical partitions. As an incremental feed it shows all of

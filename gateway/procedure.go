@@ -1,0 +1,351 @@
+package gateway
+
+import (
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/cleavestore/cleave/engine"
+	"github.com/cleavestore/cleave/gateway/internal/script"
+	"github.com/cleavestore/cleave/internal/sql/eval"
+	"github.com/cleavestore/cleave/internal/sql/syntax"
+	"github.com/cleavestore/cleave/internal/sql/value"
+)
+
+// A stored procedure runs in one transaction, which is repeated with all of the script if
+// another request changes what it has read or written. Its operations are those of
+// operation, and see what the script has written before.
+
+const (
+	scriptPlaces = 4 // scripts that run at a time
+	scanBytes    = 32 << 20
+	// subUnreadable is the sub-status of 400 for a script that cannot be read.
+	subUnreadable = 0xFFFF
+)
+
+// executeProcedure answers POST …/sprocs/id.
+func (c *call) executeProcedure(k *container, name string) error {
+	r := c.catalog.resource(c.ofContainer(k, kindProcedure).set, name)
+	if r == nil {
+		return failf(http.StatusNotFound, "container %q has no stored procedure %q", k.record.Name, clip(name))
+	}
+	body, err := c.body(maxQueryBody)
+	if err != nil {
+		return err
+	}
+	var args []json.RawMessage
+	if len(body) > 0 {
+		if err = json.Unmarshal(body, &args); err != nil {
+			return badf("the arguments of a stored procedure are not a JSON array: %v", err)
+		}
+	}
+	key, err := c.wholeKey(k)
+	if err != nil {
+		return err
+	}
+	session, err := c.scripts.Begin(c.ctx)
+	if err != nil {
+		return err
+	}
+	defer session.End()
+	var out *script.Result
+	metas, err := k.items.UpdateWith(c.ctx, key, &engine.UpdateOptions{Serializable: true, Charge: &c.charge}, func(tx *engine.Tx) error {
+		job := c.job(k, r)
+		job.Args = args
+		var failed error
+		out, failed = c.runScript(session, tx, k, job)
+		return failed
+	})
+	c.placeHeaders(k, key)
+	if err != nil {
+		return k.outcome(err)
+	}
+	for i := range metas {
+		c.wrote(metas[i].Seq)
+	}
+	c.logged(out.Log)
+	c.placeHeaders(k, key)
+	c.answer(http.StatusOK, out.Response)
+	return nil
+}
+
+// logged tells what a script has logged, if the client wants to know.
+func (c *call) logged(text string) {
+	if text == "" || !isTrue(c.r.Header.Get("X-Ms-Documentdb-Script-Enable-Logging")) {
+		return
+	}
+	// Clients read headers of 16 KiB in all.
+	var out strings.Builder
+	for _, r := range text {
+		if out.Len() > 8<<10 {
+			break
+		}
+		out.WriteString(strings.ReplaceAll(url.QueryEscape(string(r)), "+", "%20"))
+	}
+	c.w.Header().Set("x-ms-documentdb-script-log-results", out.String())
+}
+
+// job returns the job of a script.
+func (c *call) job(k *container, r *child) *script.Job {
+	limits := k.items.Def().Limits
+	writes, bytes := limits.BatchOperations, int(limits.BatchBytes)
+	if writes == 0 {
+		writes = 100
+	}
+	if bytes == 0 {
+		bytes = 2 << 20
+	}
+	return &script.Job{
+		Name: r.record.Name, Source: *r.definition().Body, Writes: writes, Bytes: bytes - bytes/8,
+		Link: "dbs/" + k.record.Database + "/colls/" + k.record.Name, Self: k.self(),
+	}
+}
+
+// runScript runs a script in a transaction.
+func (c *call) runScript(s *script.Session, tx *engine.Tx, k *container, job *script.Job) (*script.Result, error) {
+	t := &scriptTx{call: c, tx: tx, k: k, ids: make(map[string]string)}
+	out, err := s.Run(job, t.operate)
+	var thrown *script.Failure
+	switch {
+	case err == nil:
+		return out, nil
+	case errors.As(err, &thrown):
+		return nil, thrownBy(job.Name, thrown)
+	case errors.Is(err, script.ErrTime):
+		return nil, failf(http.StatusRequestTimeout, "script %q: %v", job.Name, err)
+	case errors.Is(err, script.ErrMemory), errors.Is(err, script.ErrDied):
+		return nil, badf("script %q: %v", job.Name, err)
+	}
+	return nil, err
+}
+
+// thrownBy returns the answer for a script that has thrown.
+func thrownBy(name string, thrown *script.Failure) *failure {
+	f := badf("script %q: %s", name, thrown.Message)
+	switch {
+	case thrown.Compile:
+		f.sub = subUnreadable
+	case thrown.Number > 0 && thrown.Number < subUnreadable:
+		f.sub = thrown.Number
+	}
+	return f
+}
+
+// scriptTx carries out the operations of a script.
+type scriptTx struct {
+	*call
+	tx  *engine.Tx
+	k   *container
+	ids map[string]string // of documents that the script has seen, by resource id
+}
+
+// operate carries out one operation. What is wrong with it is told to the script; other
+// errors end it.
+func (t *scriptTx) operate(op *script.Operation) (*script.Answer, error) {
+	a := &script.Answer{}
+	err := t.perform(op, a)
+	if err == nil {
+		return a, nil
+	}
+	switch f := failureOf(err); f.status {
+	case http.StatusBadRequest, http.StatusForbidden, http.StatusNotFound, http.StatusConflict, http.StatusPreconditionFailed, http.StatusRequestEntityTooLarge:
+		if errors.Is(err, engine.ErrClosed) || errors.Is(err, engine.ErrNoContainer) {
+			return nil, err
+		}
+		return &script.Answer{Failure: &script.Failure{Number: f.status, Message: f.msg}}, nil
+	}
+	return nil, err
+}
+
+// unknownETag is the etag that is shown for what the transaction itself has written.
+var unknownETag = engine.ETag(0).String()
+
+func (t *scriptTx) perform(op *script.Operation, a *script.Answer) error {
+	o := operation{kind: op.Verb, body: op.Document, ifMatch: op.ETag}
+	if o.ifMatch == unknownETag {
+		o.ifMatch = ""
+	}
+	switch op.Verb {
+	case "query":
+		return t.query(op, a)
+	case opCreate, opUpsert:
+		if !op.FixedID {
+			o.body = withID(o.body)
+		}
+	case opRead, opReplace, opDelete:
+		var err error
+		if o.id, err = t.linked(op.Link); err != nil {
+			return err
+		}
+	default:
+		return badf("%q is no operation", clip(op.Verb))
+	}
+	var r result
+	if err := t.inTx(t.tx, t.k, &o, &r); err != nil {
+		return err
+	}
+	if r.stored != nil {
+		a.Resource = t.show(r.stored, r.meta.ID, r.meta.ETag)
+	}
+	return nil
+}
+
+// withID gives a document that has none an id.
+func withID(doc []byte) []byte {
+	var of map[string]json.RawMessage
+	if json.Unmarshal(doc, &of) != nil || of["id"] != nil {
+		return doc
+	}
+	var b [16]byte
+	rand.Read(b[:]) // never fails
+	b[6], b[8] = b[6]&0x0F|0x40, b[8]&0x3F|0x80
+	id := fmt.Sprintf(`{"id":"%x-%x-%x-%x-%x"`, b[:4], b[4:6], b[6:8], b[8:10], b[10:])
+	if len(of) > 0 {
+		id += ","
+	}
+	return append([]byte(id), strings.TrimLeft(string(doc), " \t\r\n")[1:]...)
+}
+
+// show returns a document as the script sees it.
+func (t *scriptTx) show(stored []byte, id string, etag engine.ETag) []byte {
+	t.ids[ridOf(stored)] = id
+	return t.k.appendItem(nil, stored, etag, 0)
+}
+
+// linked returns the id of the document to which a link leads: its _self, or its path by
+// names.
+func (t *scriptTx) linked(link string) (string, error) {
+	base, name, ok := strings.Cut(strings.Trim(link, "/"), "/docs/")
+	if !ok {
+		return "", badf("the link %q is not that of a document", clip(link))
+	}
+	if self := strings.Trim(t.k.self(), "/"); base != self && base != "dbs/"+t.k.record.Database+"/colls/"+t.k.record.Name {
+		return "", badf("the link %q leads to another container", clip(link))
+	}
+	if id, ok := t.ids[name]; ok {
+		return id, nil
+	}
+	switch _, err := t.tx.Read(name); {
+	case err == nil:
+		return name, nil
+	case !errors.Is(err, engine.ErrNotFound):
+		return "", err
+	}
+	if len(name) == itemRIDChars && strings.HasSuffix(name, "==") {
+		for it, err := range t.tx.Scan(engine.IDRange{}, nil) {
+			if err != nil {
+				return "", err
+			}
+			if ridOf(it.Body) == name {
+				return it.ID, nil
+			}
+		}
+	}
+	if plain, err := url.PathUnescape(name); err == nil {
+		return plain, nil
+	}
+	return name, nil
+}
+
+// query answers a query of a script over its logical partition as the transaction sees it.
+// The documents are the elements of one array, over which the query is evaluated.
+func (t *scriptTx) query(op *script.Operation, a *script.Answer) error {
+	from := 0
+	if op.Continuation != "" {
+		n, err := strconv.Atoi(op.Continuation)
+		if err != nil || n < 0 {
+			return badf("the continuation %q is not what an answer gave", clip(op.Continuation))
+		}
+		from = n
+	}
+	size := op.PageSize
+	switch {
+	case size == 0:
+		size = defaultPage
+	case size < 0 || size > 10_000:
+		size = 10_000
+	}
+	parameters := make(map[string]any, len(op.Parameters))
+	for _, p := range op.Parameters {
+		parameters[p.Name] = p.Value
+	}
+	tree, err := syntax.Parse(op.Query)
+	if err == nil {
+		tree, err = tree.Bind(op.Query, parameters)
+	}
+	if err != nil {
+		return badf("query: %v", err)
+	}
+	q, err := eval.Compile(op.Query, overArray(tree), eval.Options{})
+	if err != nil {
+		return badf("query: %v", err)
+	}
+	var documents []value.Value
+	held := 0
+	for it, err := range t.tx.Scan(engine.IDRange{}, nil) {
+		if err != nil {
+			return err
+		}
+		if held += len(it.Body); held > scanBytes {
+			return failf(http.StatusRequestEntityTooLarge, "the query of the script looks at more than %d bytes of documents", scanBytes)
+		}
+		documents = append(documents, value.Parse(t.show(it.Body, it.ID, it.ETag)))
+	}
+	n, found := 0, 0
+	body := []byte{'['}
+	err = q.Run(q.NewFrame(t.o.Clock(), t.o.Clock), value.Array(documents), func(v value.Value) bool {
+		if n++; n <= from {
+			return true
+		}
+		if found == size || len(body) > pageBytes {
+			a.Continuation = strconv.Itoa(from + found)
+			return false
+		}
+		if found++; found > 1 {
+			body = append(body, ',')
+		}
+		body = v.Append(body)
+		return true
+	})
+	if err != nil {
+		return badf("query: %v", err)
+	}
+	a.Resource = append(body, ']')
+	return nil
+}
+
+// overArray returns a query over documents as one over an array of them.
+func overArray(q *syntax.Query) *syntax.Query {
+	if q.From == nil || q.From.Query != nil {
+		return q
+	}
+	out := *q
+	base := q.From.Collection
+	for {
+		if m, ok := base.(*syntax.Member); ok {
+			base = m.Of
+		} else if i, ok := base.(*syntax.Index); ok {
+			base = i.Of
+		} else {
+			break
+		}
+	}
+	name := q.From.Name
+	if base != q.From.Collection || q.From.In {
+		// FROM c.children, or FROM x IN c.children: first the documents, then what is in them.
+		id, ok := base.(*syntax.Ident)
+		if !ok {
+			return q
+		}
+		name = id.Name
+		part := *q.From
+		out.Joins = append([]*syntax.Source{&part}, q.Joins...)
+	}
+	out.From = &syntax.Source{At: q.From.At, Name: name, In: true, Collection: &syntax.Ident{At: syntax.At(q.From.At), Name: name}, Named: true}
+	return &out
+}
