@@ -144,6 +144,8 @@ type call struct {
 	path   []string // decoded segments
 	charge float64
 	held   int64 // bytes of the budget
+
+	functions *functions // user-defined ones of a query; nil: it has none
 }
 
 // ServeHTTP implements http.Handler.
@@ -154,7 +156,10 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	head.Set("x-ms-gatewayversion", "version=2.0.0")
 	head.Set("x-ms-serviceversion", "version=2.0.0.0")
 	head.Set("x-ms-schemaversion", "1.18")
-	defer func() { h.bodies.give(c.held) }()
+	defer func() {
+		c.functions.end()
+		h.bodies.give(c.held)
+	}()
 	if err := c.serve(); err != nil {
 		c.fail(err)
 	}

@@ -177,7 +177,7 @@ func (c *call) queryItems(k *container) error {
 	case ok:
 		return c.answerPage(k, out)
 	}
-	s, err := parseStatement(text, parameters)
+	s, err := parseStatement(text, c.withFunctions(k, text, parameters))
 	if err != nil {
 		return err
 	}

@@ -172,7 +172,6 @@ func TestProcedureIsAtomic(t *testing.T) {
 	s := start(t, nil)
 	docs := s.items()
 	s.do(201, "POST", docs, `{"id":"0","pk":"a"}`, pk, `["a"]`)
-	s.h.scripts = script.NewPool(1, script.Limits{Time: 2 * time.Second, Memory: 96 << 20})
 	for _, c := range []struct {
 		end    string
 		status int
@@ -188,6 +187,7 @@ func TestProcedureIsAtomic(t *testing.T) {
 		{`__.response.setBody({get a() { throw 1 }})`, 400, ""},
 		{`__.response.setBody("x".repeat(20 << 20))`, 400, ""},
 	} {
+		s.h.scripts = script.NewPool(1, limitsFor(c.status))
 		r := s.execute(c.status, `function () { __.createDocument(__.getSelfLink(), {id: "1", pk: "a"}, (err) => { if (err) throw err; `+c.end+` }) }`, "")
 		if r.sub() != c.sub {
 			t.Errorf("%s: sub-status %q, want %q", c.end, r.sub(), c.sub)
@@ -199,6 +199,7 @@ func TestProcedureIsAtomic(t *testing.T) {
 	if r := s.execute(400, `function (`, ""); r.sub() != "65535" {
 		t.Errorf("sub-status %q", r.sub())
 	}
+	s.h.scripts = script.NewPool(1, limitsFor(200))
 	s.execute(200, `function () { __.createDocument("", {id: "1", pk: "a"}) }`, "")
 	s.do(200, "GET", docs+"/1", "", pk, `["a"]`)
 }
@@ -250,7 +251,7 @@ func TestProcedureLimits(t *testing.T) {
 	if all, _ := s.query(docs, "SELECT VALUE COUNT(1) FROM c", pk, `["a"]`); fmt.Sprintf("%s", all) != "[1000]" {
 		t.Errorf("%s", all)
 	}
-	s.h.scripts = script.NewPool(1, script.Limits{Time: time.Minute, Memory: 160 << 20})
+	s.h.scripts = script.NewPool(1, script.Limits{Time: 5 * time.Minute, Memory: 512 << 20})
 	var n int
 	if err := json.Unmarshal(s.execute(200, strings.ReplaceAll(many, `"d"`, `"e"`), `[100000,1000]`).body, &n); err != nil || n < 20 || n > 40 {
 		t.Errorf("%d documents of 100,000 bytes, %v", n, err)

@@ -44,7 +44,7 @@ func (s *statement) inCreationOrder() (engine.Query, error) {
 	}
 	t := *s.tree
 	t.OrderBy = []syntax.Order{{Expr: &syntax.Member{Of: &syntax.Ident{Name: t.From.Name}, Name: memberRID}}}
-	return engine.ParseQuery(t.String(), nil)
+	return engine.ParseQuery(t.String(), s.parameters)
 }
 
 // mayOrder says whether results could be given in the order of creation: there is no other

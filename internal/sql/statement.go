@@ -56,8 +56,15 @@ const (
 )
 
 // Parse reads a query; parameters, which may be named with or without their @, take the
-// place of constants. The error is a *query.SyntaxError.
+// place of constants. One with a name such as udf.tax, whose value is an eval.UDF, is a
+// function of that name. The error is a *query.SyntaxError.
 func Parse(text string, parameters map[string]any, o Options) (*Statement, error) {
+	if o.UDF == nil {
+		o.UDF = func(name string) (eval.UDF, bool) {
+			f, ok := parameters["udf."+name].(eval.UDF)
+			return f, ok
+		}
+	}
 	if len(o.Computed) == 0 {
 		// The simple form has paths through all elements of an array, which the grammar of
 		// Cosmos DB lacks.

@@ -1,0 +1,92 @@
+package gateway
+
+import (
+	"errors"
+	"maps"
+	"net/http"
+	"regexp"
+	"sync"
+
+	"github.com/cleavestore/cleave/gateway/internal/script"
+	"github.com/cleavestore/cleave/internal/sql/eval"
+	"github.com/cleavestore/cleave/internal/sql/value"
+)
+
+// functions are the user-defined functions of a container, for one query. Queries evaluate
+// on several goroutines; one process computes the functions, one call after the other.
+type functions struct {
+	call    *call
+	sources map[string]string
+
+	mu      sync.Mutex
+	session *script.Session
+	failed  error // why no more calls are possible
+}
+
+// namesFunction finds queries that may call a user-defined function.
+var namesFunction = regexp.MustCompile(`(?i)\budf\s*\.`)
+
+// withFunctions returns the parameters of a query with the functions that it may call.
+func (c *call) withFunctions(k *container, text string, parameters map[string]any) map[string]any {
+	if !namesFunction.MatchString(text) {
+		return parameters
+	}
+	f := &functions{call: c, sources: make(map[string]string)}
+	all := maps.Clone(parameters)
+	for _, r := range c.catalog.resourcesOf(c.ofContainer(k, kindFunction).set) {
+		name := r.record.Name
+		f.sources[name] = *r.definition().Body
+		all["udf."+name] = eval.UDF(func(args []value.Value) (value.Value, error) { return f.run(name, args) })
+	}
+	c.functions.end()
+	c.functions = f
+	return all
+}
+
+// run calls a function. The first call starts the process.
+func (f *functions) run(name string, args []value.Value) (value.Value, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.failed != nil {
+		return value.Value{}, f.failed
+	}
+	v, err := f.compute(name, args)
+	var thrown *script.Failure
+	switch {
+	case err == nil:
+		return v, nil
+	case errors.As(err, &thrown):
+		return v, thrownBy(name, thrown)
+	case errors.Is(err, script.ErrTime):
+		err = failf(http.StatusRequestTimeout, "function %q: %v", name, err)
+	case errors.Is(err, script.ErrMemory), errors.Is(err, script.ErrDied):
+		err = badf("function %q: %v", name, err)
+	}
+	f.failed = err
+	return v, err
+}
+
+func (f *functions) compute(name string, args []value.Value) (v value.Value, err error) {
+	if f.session == nil {
+		if f.session, err = f.call.scripts.Begin(f.call.ctx); err != nil {
+			return v, err
+		}
+		if err = f.session.Define(f.sources); err != nil {
+			return v, err
+		}
+	}
+	return f.session.Call(name, args)
+}
+
+// end ends the process, if there is one.
+func (f *functions) end() {
+	if f == nil {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.failed = errDropped; f.session != nil {
+		f.session.End()
+		f.session = nil
+	}
+}
