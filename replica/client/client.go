@@ -43,6 +43,10 @@ type Config struct {
 	Dial        transport.Dialer // nil: TCP
 	// TryTime is how long one node is waited for before another one is asked. 0: a second.
 	TryTime time.Duration
+	// Near is a node that reads below Strong ask first. 0: all in turn.
+	Near uint64
+	// Bounds are those of reads with bounded staleness. Age 0: five seconds and 100,000 entries.
+	Bounds protocol.Bounds
 }
 
 // Client is a client of a cluster. Its methods are safe for concurrent use.
@@ -53,6 +57,8 @@ type Client struct {
 	prefix [8]byte // of the ids of commands
 	number atomic.Uint64
 	closed atomic.Bool
+	turn   atomic.Uint64 // of the replicas that are asked
+	own    *Session
 
 	channels, timers sync.Pool // of calls
 }
@@ -100,7 +106,10 @@ func New(cfg Config) *Client {
 	if cfg.TryTime == 0 {
 		cfg.TryTime = time.Second
 	}
-	c := &Client{cfg: cfg, groups: make(map[string][]*groupState), links: make(map[uint64]*link)}
+	if cfg.Bounds.Age == 0 {
+		cfg.Bounds = protocol.Bounds{Age: 5 * time.Second, Entries: 100_000}
+	}
+	c := &Client{cfg: cfg, own: NewSession(), groups: make(map[string][]*groupState), links: make(map[uint64]*link)}
 	rand.Read(c.prefix[:]) // never fails
 	c.channels.New = func() any { return make(chan reply, 1) }
 	c.timers.New = func() any {
@@ -177,6 +186,10 @@ func (c *Client) Upsert(ctx context.Context, container string, key engine.Partit
 // context or with group.ErrExpired; ErrResults, if the answer to an earlier try was lost, and
 // the group knows only that it has decided the command.
 func (c *Client) Batch(ctx context.Context, container string, key engine.PartitionKey, ops ...command.Operation) ([]engine.Meta, error) {
+	return c.batch(ctx, c.own, container, key, ops)
+}
+
+func (c *Client) batch(ctx context.Context, s *Session, container string, key engine.PartitionKey, ops []command.Operation) ([]engine.Meta, error) {
 	g, err := c.route(container, key)
 	if err != nil {
 		return nil, err
@@ -202,7 +215,7 @@ func (c *Client) Batch(ctx context.Context, container string, key engine.Partiti
 			last = r.err
 			t.failed(node)
 		case r.Err == nil:
-			return outcome(&r)
+			return outcome(&r, s, g)
 		case errors.Is(r.Err, group.ErrUnknown):
 			unknown, last = true, r.Err
 		case errors.Is(r.Err, group.ErrExpired) && !unknown:
@@ -221,11 +234,14 @@ func (c *Client) Batch(ctx context.Context, container string, key engine.Partiti
 	}
 }
 
-func outcome(r *reply) ([]engine.Meta, error) {
+func outcome(r *reply, s *Session, g *groupState) ([]engine.Meta, error) {
 	o, err := r.Outcome()
-	switch {
-	case err != nil:
+	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrUnknown, err)
+	}
+	s.note(g.ID, o.Index)
+	g.heard(o.Index)
+	switch {
 	case len(o.Results) == 0:
 		return nil, ErrResults
 	}
@@ -245,61 +261,6 @@ func giveUp(unknown bool, err, last error) error {
 func (c *Client) newID(id *command.ID) {
 	copy(id[:], c.prefix[:])
 	binary.BigEndian.PutUint64(id[8:], c.number.Add(1))
-}
-
-// Read returns an item. Its error is engine.ErrNotFound if there is none.
-func (c *Client) Read(ctx context.Context, level protocol.Level, container string, key engine.PartitionKey, id string) (engine.Item, error) {
-	r, err := c.read(ctx, protocol.Read, &protocol.ReadRequest{Level: level, Container: container, Key: key, ID: id})
-	if err != nil {
-		return engine.Item{}, err
-	}
-	it, err := r.Item()
-	it.Key = key
-	return it, err
-}
-
-// Scan returns a page of the items of a logical partition whose ids are higher than after, in
-// the order of their ids, and whether there are more.
-func (c *Client) Scan(ctx context.Context, level protocol.Level, container string, key engine.PartitionKey, after string, limit int) (items []engine.Item, more bool, err error) {
-	r, err := c.read(ctx, protocol.Scan, &protocol.ReadRequest{Level: level, Container: container, Key: key, ID: after, Limit: uint64(max(limit, 1))})
-	if err != nil {
-		return nil, false, err
-	}
-	items, more, err = r.Items()
-	for i := range items {
-		items[i].Key = key
-	}
-	return items, more, err
-}
-
-func (c *Client) read(ctx context.Context, kind transport.Kind, q *protocol.ReadRequest) (*reply, error) {
-	g, err := c.route(q.Container, q.Key)
-	if err != nil {
-		return nil, err
-	}
-	q.Group = g.ID
-	var last error
-	t := try{c: c, g: g}
-	for {
-		node, err := t.next(ctx)
-		if err != nil {
-			return nil, giveUp(false, err, last)
-		}
-		r, _ := c.ask(ctx, node, kind, func(dst []byte, number uint64) []byte { return q.Append(dst, kind, number) })
-		c.learn(g, &r)
-		switch {
-		case r.err != nil:
-			last = r.err
-			t.failed(node)
-		case r.Err == nil:
-			return &r, nil
-		case errors.Is(r.Err, group.ErrBusy), errors.Is(r.Err, group.ErrUnknown), errors.Is(r.Err, group.ErrFailed), errors.Is(r.Err, protocol.ErrNoGroup):
-			last = r.Err
-			t.refused(node, &r)
-		default:
-			return nil, r.Err
-		}
-	}
 }
 
 // Status returns the status of a node.
@@ -322,9 +283,14 @@ func (c *Client) learn(g *groupState, r *reply) {
 	if r.Leader != 0 && c.links[r.Leader] != nil {
 		g.leader.Store(r.Leader)
 	}
+	g.heard(r.Applied)
+}
+
+// heard notes that a replica has applied an entry.
+func (g *groupState) heard(index uint64) {
 	for {
 		before := g.applied.Load()
-		if r.Applied <= before || g.applied.CompareAndSwap(before, r.Applied) {
+		if index <= before || g.applied.CompareAndSwap(before, index) {
 			return
 		}
 	}
@@ -335,6 +301,7 @@ type try struct {
 	c     *Client
 	g     *groupState
 	count int
+	near  bool   // any replica will do
 	at    int    // in g.Replicas, once the leader has not answered
 	avoid uint64 // node that has failed
 	wait  time.Duration
@@ -357,6 +324,9 @@ func (t *try) next(ctx context.Context) (uint64, error) {
 		return 0, err
 	}
 	t.count++
+	if t.near {
+		return t.nearest(), nil
+	}
 	if leader := t.g.leader.Load(); leader != t.avoid {
 		return leader, nil
 	}

@@ -434,7 +434,7 @@ func (h *Host) Confirm(id uint64, done func(error)) {
 		done(ErrNoGroup)
 		return
 	}
-	if !r.confirm(done) {
+	if done = r.noting(done); !r.confirm(done) {
 		done(group.ErrBusy)
 	}
 }

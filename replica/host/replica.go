@@ -44,6 +44,9 @@ type replica struct {
 	status struct {
 		leading                             atomic.Bool
 		leader, term, applied, held, logged atomic.Uint64
+		partition                           atomic.Uint64 // of the store; 0: there is none
+		known                               atomic.Uint64 // newest entry of the log
+		confirmed                           atomic.Int64  // when the newest round of reads began that was confirmed, as Host.moment has it
 		failed                              atomic.Pointer[error]
 	}
 }
@@ -470,5 +473,8 @@ func (r *replica) publish() {
 	s.term.Store(v.Term)
 	s.applied.Store(r.g.Applied())
 	s.held.Store(r.g.Held())
+	s.partition.Store(uint64(r.g.Partition()))
+	last, _ := r.log.LastIndex() // never fails
+	s.known.Store(last)
 	s.logged.Store(uint64(r.log.Bytes()))
 }

@@ -7,10 +7,12 @@
 // before them.
 //
 //	kind 16 propose: number | group | container | command, see package command
-//	     17 read:    number | group | level (1) | container | partition key, as its text | id
-//	     18 scan:    number | group | level (1) | container | partition key | after id | limit
+//	     17 read:    number | group | level | container | partition key, as its text | id
+//	     18 scan:    number | group | level | container | partition key | after id | limit
 //	     19 status:  number
 //	     24 answer:  number | code (1) | leader | applied | the rest
+//
+//	level: 1 byte; of session: index; of bounded staleness: index | age (ms) | entries
 //
 //	code 0, carried out:  of propose: index | duplicate (1) | n × batch
 //	                      of read:    item
@@ -21,7 +23,8 @@
 //	item:                 length | id | etag (8) | modified | length | body
 //
 // Leader is the node that leads the group as far as the one who answers knows, 0 if it knows
-// none; applied is the newest entry of the group that it has applied.
+// none; applied is the newest entry of the group that it has applied. In an answer to a read that
+// has found an item, or that there is none, the read has seen no later entry than applied.
 package protocol
 
 import (
@@ -42,16 +45,6 @@ const (
 	Scan    = transport.FirstOfClients + 2
 	Status  = transport.FirstOfClients + 3
 	Answer  = transport.FirstOfClients + 8
-)
-
-// Level says what a read promises.
-type Level byte
-
-const (
-	// Strong reads see every write that was acknowledged before they began.
-	Strong Level = 1
-	// Eventual reads see what the replica that is asked has applied.
-	Eventual Level = 2
 )
 
 // MaxScan is how many items an answer to a scan has at most.
@@ -102,6 +95,8 @@ func errorOf(code byte, text string) error {
 type ReadRequest struct {
 	Group     uint64
 	Level     Level
+	Index     uint64 // of Session and Bounded: an entry that the replica must have
+	Bounds    Bounds // of Bounded
 	Container string
 	Key       engine.PartitionKey
 	ID        string // of a scan: ids must be higher
@@ -119,7 +114,7 @@ func AppendPropose(dst []byte, number, group uint64, container string, command [
 
 // Append appends a request of kind Read or Scan.
 func (r *ReadRequest) Append(dst []byte, kind transport.Kind, number uint64) []byte {
-	dst = append(binary.AppendUvarint(binary.AppendUvarint(dst, number), r.Group), byte(r.Level))
+	dst = r.appendLevel(binary.AppendUvarint(binary.AppendUvarint(dst, number), r.Group))
 	dst = appendText(appendText(appendText(dst, r.Container), r.Key.String()), r.ID)
 	if kind == Scan {
 		dst = binary.AppendUvarint(dst, r.Limit)
@@ -153,7 +148,9 @@ func DecodeRequest(kind transport.Kind, b []byte) (q Request, err error) {
 		q.Command, r.b = r.b, nil
 	case Read, Scan:
 		q.Group = r.uvarint()
-		q.Read = ReadRequest{Group: q.Group, Level: Level(r.byte()), Container: string(r.bytes())}
+		q.Read = ReadRequest{Group: q.Group}
+		q.Read.decodeLevel(&r)
+		q.Read.Container = string(r.bytes())
 		key := string(r.bytes())
 		q.Read.ID = string(r.bytes())
 		if kind == Scan {
@@ -165,7 +162,7 @@ func DecodeRequest(kind transport.Kind, b []byte) (q Request, err error) {
 		if q.Read.Key, err = engine.ParseKey(key); err != nil {
 			return q, fmt.Errorf("%w: partition key: %w", ErrInvalid, err)
 		}
-		if q.Read.Level != Strong && q.Read.Level != Eventual {
+		if q.Read.Level < Strong || q.Read.Level > Prefix {
 			return q, fmt.Errorf("%w: level %d: %w", ErrInvalid, q.Read.Level, errors.ErrUnsupported)
 		}
 	case Status:

@@ -47,6 +47,30 @@ func TestRequests(t *testing.T) {
 			}
 		}
 	}
+	for _, level := range []Level{Strong, Eventual, Session, Bounded, Prefix} {
+		want := ReadRequest{Group: 5, Level: level, Container: "c", Key: engine.StringKey("k"), ID: "i"}
+		if level == Session || level == Bounded {
+			want.Index = 1 << 40
+		}
+		if level == Bounded {
+			want.Bounds = Bounds{Age: 3 * time.Second, Entries: 300}
+		}
+		b := want.Append(nil, Read, 1)
+		if q, err := DecodeRequest(Read, b); err != nil || q.Read != want {
+			t.Errorf("%v: %+v, %v", level, q.Read, err)
+		}
+		for n := range b {
+			if _, err := DecodeRequest(Read, b[:n]); !errors.Is(err, ErrInvalid) {
+				t.Errorf("%v, %d of %d bytes: %v", level, n, len(b), err)
+			}
+		}
+	}
+	for _, level := range []Level{0, Prefix + 1} {
+		q := ReadRequest{Level: level, Container: "c", Key: engine.StringKey("k")}
+		if _, err := DecodeRequest(Read, q.Append(nil, Read, 1)); !errors.Is(err, errors.ErrUnsupported) {
+			t.Errorf("level %d: %v", level, err)
+		}
+	}
 	if q, err := DecodeRequest(Status+1, []byte{9}); !errors.Is(err, errors.ErrUnsupported) || q.Number != 9 {
 		t.Errorf("a kind that is not known: %+v, %v", q, err)
 	}

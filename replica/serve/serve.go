@@ -100,51 +100,78 @@ func (s *session) read(kind transport.Kind, q *protocol.Request) {
 			s.scan(&kept)
 		}
 	}
-	if q.Read.Level == protocol.Eventual {
-		if _, err := s.container(q); err != nil {
-			s.refuse(q, err)
-			return
-		}
-		if kind == protocol.Read {
-			do()
-		} else {
-			go do()
-		}
+	weak := q.Read.Level == protocol.Eventual || q.Read.Level == protocol.Prefix
+	if weak && kind == protocol.Read {
+		do()
+		return
+	} else if weak {
+		go do()
 		return
 	}
-	s.h.Confirm(q.Group, func(err error) {
+	confirmed := func(err error) {
 		if err != nil {
 			s.refuse(&kept, err)
 			return
 		}
 		go do() // the caller must not wait for the disk
+	}
+	if q.Read.Level == protocol.Strong {
+		s.h.Confirm(q.Group, confirmed)
+		return
+	}
+	s.h.Await(q.Group, host.Fresh{Index: q.Read.Index, Age: q.Read.Bounds.Age, Entries: q.Read.Bounds.Entries}, confirmed)
+}
+
+// look is a read of a partition.
+type look struct {
+	c    *engine.Container
+	hold host.Hold
+}
+
+// look begins a read. The group must be here.
+func (s *session) look(q *protocol.Request) (l look, err error) {
+	// The partition first: if the key is still the group's then, it is in that partition.
+	if l.hold, err = s.h.Hold(q.Group); err != nil {
+		return l, err
+	}
+	if !s.h.Has(q.Group, q.Read.Container, q.Read.Key) {
+		return l, host.ErrNoGroup
+	}
+	l.c, err = s.h.DB().Container(q.Read.Container)
+	return l, err
+}
+
+// seen answers a read that has seen the partition: its items, or with err that there is none.
+func (s *session) seen(q *protocol.Request, l look, err error, fill func(h *protocol.Head, dst []byte) []byte) {
+	index, failed := l.hold.Index()
+	switch {
+	case failed != nil:
+		s.refuse(q, failed)
+		return
+	case errors.Is(err, engine.ErrNotHere):
+		s.refuse(q, fmt.Errorf("%w: %w", group.ErrBusy, err))
+		return
+	case err != nil:
+		fill = func(h *protocol.Head, dst []byte) []byte { return h.AppendError(dst, err) }
+	}
+	s.answer(q, func(h *protocol.Head, dst []byte) []byte {
+		h.Applied = index
+		return fill(h, dst)
 	})
 }
 
-// container returns the container of a read, whose group must be here.
-func (s *session) container(q *protocol.Request) (*engine.Container, error) {
-	if !s.h.Has(q.Group, q.Read.Container, q.Read.Key) {
-		return nil, host.ErrNoGroup
-	}
-	return s.h.DB().Container(q.Read.Container)
-}
-
 func (s *session) readItem(q *protocol.Request) {
-	c, err := s.container(q)
+	l, err := s.look(q)
 	if err != nil {
 		s.refuse(q, err)
 		return
 	}
-	it, err := c.Read(s.ctx, q.Read.Key, q.Read.ID)
-	if err != nil {
-		s.refuse(q, err)
-		return
-	}
-	s.answer(q, func(h *protocol.Head, dst []byte) []byte { return h.AppendItem(dst, &it) })
+	it, err := l.c.Read(s.ctx, q.Read.Key, q.Read.ID)
+	s.seen(q, l, err, func(h *protocol.Head, dst []byte) []byte { return h.AppendItem(dst, &it) })
 }
 
 func (s *session) scan(q *protocol.Request) {
-	c, err := s.container(q)
+	l, err := s.look(q)
 	if err != nil {
 		s.refuse(q, err)
 		return
@@ -152,10 +179,9 @@ func (s *session) scan(q *protocol.Request) {
 	limit := int(min(max(q.Read.Limit, 1), protocol.MaxScan))
 	var items []engine.Item
 	size, more := 0, false
-	for it, err := range c.Scan(s.ctx, q.Read.Key, engine.IDRange{After: q.Read.ID}, &engine.ScanOptions{Limit: limit + 1}) {
-		if err != nil {
-			s.refuse(q, err)
-			return
+	for it, failed := range l.c.Scan(s.ctx, q.Read.Key, engine.IDRange{After: q.Read.ID}, &engine.ScanOptions{Limit: limit + 1}) {
+		if err = failed; err != nil {
+			break
 		}
 		if len(items) == limit || size > maxScanBytes {
 			more = true
@@ -164,7 +190,7 @@ func (s *session) scan(q *protocol.Request) {
 		items = append(items, it)
 		size += len(it.Body)
 	}
-	s.answer(q, func(h *protocol.Head, dst []byte) []byte { return h.AppendItems(dst, items, more) })
+	s.seen(q, l, err, func(h *protocol.Head, dst []byte) []byte { return h.AppendItems(dst, items, more) })
 }
 
 func (s *session) status(q *protocol.Request) {

@@ -19,6 +19,7 @@ type Network struct {
 	listeners map[string]*listener
 	conns     map[*conn]bool
 	deaf      map[string]bool // addresses that what is written to does not come to
+	cut       map[[2]string]bool
 }
 
 // Listen listens at an address.
@@ -84,10 +85,20 @@ func (n *Network) Blackhole(address string, on bool) {
 	n.deaf[address] = on
 }
 
+// Cut loses what one address writes to another one, or ends that.
+func (n *Network) Cut(from, to string, on bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.cut == nil {
+		n.cut = make(map[[2]string]bool)
+	}
+	n.cut[[2]string{from, to}] = on
+}
+
 func (n *Network) lost(c *conn) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.deaf[string(c.local)] || n.deaf[string(c.remote)]
+	return n.cut[[2]string{string(c.local), string(c.remote)}] || n.deaf[string(c.local)] || n.deaf[string(c.remote)]
 }
 
 type addr string

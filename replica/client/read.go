@@ -1,0 +1,148 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/cleavestore/cleave/engine"
+	"github.com/cleavestore/cleave/replica/command"
+	"github.com/cleavestore/cleave/replica/group"
+	"github.com/cleavestore/cleave/replica/protocol"
+	"github.com/cleavestore/cleave/replica/transport"
+)
+
+// View reads and writes in a session. Its methods are safe for concurrent use.
+type View struct {
+	Client  *Client
+	Session *Session
+	Level   protocol.Level
+	Bounds  protocol.Bounds // of Bounded; Age 0: those of the client
+}
+
+// View returns a view in the client's own session, in which its other methods are too.
+func (c *Client) View(level protocol.Level) View {
+	return View{Client: c, Session: c.own, Level: level}
+}
+
+// Read returns an item, in the session of the client. Its error is engine.ErrNotFound if
+// there is none.
+func (c *Client) Read(ctx context.Context, level protocol.Level, container string, key engine.PartitionKey, id string) (engine.Item, error) {
+	return c.View(level).Read(ctx, container, key, id)
+}
+
+// Scan returns a page of the items of a logical partition whose ids are higher than after, in
+// the order of their ids, and whether there are more.
+func (c *Client) Scan(ctx context.Context, level protocol.Level, container string, key engine.PartitionKey, after string, limit int) (items []engine.Item, more bool, err error) {
+	return c.View(level).Scan(ctx, container, key, after, limit)
+}
+
+// Batch is Client.Batch in the session of the view.
+func (v View) Batch(ctx context.Context, container string, key engine.PartitionKey, ops ...command.Operation) ([]engine.Meta, error) {
+	return v.Client.batch(ctx, v.Session, container, key, ops)
+}
+
+// Read is Client.Read at the level and in the session of the view.
+func (v View) Read(ctx context.Context, container string, key engine.PartitionKey, id string) (engine.Item, error) {
+	r, err := v.read(ctx, protocol.Read, &protocol.ReadRequest{Container: container, Key: key, ID: id})
+	if err != nil {
+		return engine.Item{}, err
+	}
+	it, err := r.Item()
+	it.Key = key
+	return it, err
+}
+
+// Scan is Client.Scan at the level and in the session of the view.
+func (v View) Scan(ctx context.Context, container string, key engine.PartitionKey, after string, limit int) (items []engine.Item, more bool, err error) {
+	r, err := v.read(ctx, protocol.Scan, &protocol.ReadRequest{Container: container, Key: key, ID: after, Limit: uint64(max(limit, 1))})
+	if err != nil {
+		return nil, false, err
+	}
+	items, more, err = r.Items()
+	for i := range items {
+		items[i].Key = key
+	}
+	return items, more, err
+}
+
+// demand sets what the read demands of a replica of a group.
+func (v View) demand(q *protocol.ReadRequest, g *groupState) {
+	q.Group, q.Level = g.ID, v.Level
+	switch v.Level {
+	case protocol.Session:
+		if v.Session.stranger(v.Client.hasGroup) {
+			q.Level = protocol.Strong
+			return
+		}
+		q.Index = v.Session.of(g.ID)
+	case protocol.Bounded:
+		if q.Bounds = v.Bounds; q.Bounds.Age == 0 {
+			q.Bounds = v.Client.cfg.Bounds
+		}
+		known := g.applied.Load()
+		q.Index = known - min(known, q.Bounds.Entries)
+	}
+}
+
+func (v View) read(ctx context.Context, kind transport.Kind, q *protocol.ReadRequest) (*reply, error) {
+	c := v.Client
+	g, err := c.route(q.Container, q.Key)
+	if err != nil {
+		return nil, err
+	}
+	v.demand(q, g)
+	var last error
+	t := try{c: c, g: g, near: q.Level != protocol.Strong}
+	for {
+		node, err := t.next(ctx)
+		if err != nil {
+			return nil, giveUp(false, err, last)
+		}
+		r, _ := c.ask(ctx, node, kind, func(dst []byte, number uint64) []byte { return q.Append(dst, kind, number) })
+		c.learn(g, &r)
+		switch {
+		case r.err != nil:
+			last = r.err
+			t.failed(node)
+		case r.Err == nil:
+			v.Session.note(g.ID, r.Applied)
+			return &r, nil
+		case errors.Is(r.Err, group.ErrBusy), errors.Is(r.Err, group.ErrUnknown), errors.Is(r.Err, group.ErrFailed), errors.Is(r.Err, protocol.ErrNoGroup):
+			last = r.Err
+			t.refused(node, &r)
+		case errors.Is(r.Err, engine.ErrNotFound):
+			v.Session.note(g.ID, r.Applied) // who has seen that there is none has seen something
+			return nil, r.Err
+		default:
+			return nil, r.Err
+		}
+	}
+}
+
+// nearest chooses a node of which any will do.
+func (t *try) nearest() uint64 {
+	near := t.c.cfg.Near
+	if t.count == 1 && slices.Contains(t.g.Replicas, near) {
+		return near
+	}
+	if t.count == 1 || near != 0 && t.count == 2 {
+		t.at = int(t.c.turn.Add(1) % uint64(len(t.g.Replicas)))
+	}
+	t.at++
+	if n := t.g.Replicas[t.at%len(t.g.Replicas)]; n != t.avoid {
+		return n
+	}
+	t.at++
+	return t.g.Replicas[t.at%len(t.g.Replicas)]
+}
+
+// hasGroup reports whether the client knows a group.
+func (c *Client) hasGroup(id uint64) bool {
+	for _, groups := range c.groups {
+		if slices.ContainsFunc(groups, func(g *groupState) bool { return g.ID == id }) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,102 @@
+package host
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/cleavestore/cleave/engine"
+	"github.com/cleavestore/cleave/replica/group"
+)
+
+// Fresh is what a read demands of a replica.
+type Fresh struct {
+	// Index is an entry that the partition must have.
+	Index uint64
+	// Age, if above 0, is how long before the call the newest write may have been acknowledged
+	// that the read does not see, and Entries how many entries the partition may lack of those
+	// that the replica has in its log.
+	Age     time.Duration
+	Entries uint64
+}
+
+// Hold is the partition of a replica while it is read.
+type Hold struct {
+	c  *engine.Container
+	id engine.PartitionID
+}
+
+// Hold returns the partition of a group's replica here. Call it before a read, and Index
+// behind it. group.ErrBusy: there is no partition for now.
+func (h *Host) Hold(id uint64) (Hold, error) {
+	r := h.replicas[id]
+	if r == nil {
+		return Hold{}, ErrNoGroup
+	}
+	c, err := h.db.Container(r.def.Container)
+	if err != nil {
+		return Hold{}, err
+	}
+	p := engine.PartitionID(r.status.partition.Load())
+	if p == 0 {
+		return Hold{}, fmt.Errorf("group %d has no partition here yet: %w", id, group.ErrBusy)
+	}
+	return Hold{c, p}, nil
+}
+
+// Index returns an entry up to which a read may have seen the partition, at most: it has seen
+// nothing of a later one. group.ErrBusy: the partition has been split or replaced since Hold, so
+// it is not known of which group the read has seen what.
+func (o Hold) Index() (uint64, error) {
+	at, err := o.c.AppliedIndex(o.id)
+	if errors.Is(err, engine.ErrNotFound) || errors.Is(err, engine.ErrNotHere) {
+		err = fmt.Errorf("the partition has changed during the read: %w", group.ErrBusy)
+	}
+	return at, err
+}
+
+// Await calls done when the replica here is as fresh as a read demands. It must not wait. What
+// the replica lacks it gets by a round of Confirm; if it knows no leader, done gets group.ErrBusy.
+func (h *Host) Await(id uint64, f Fresh, done func(error)) {
+	r := h.replicas[id]
+	if r == nil {
+		done(ErrNoGroup)
+		return
+	}
+	held := r.status.held.Load()
+	fresh := held >= f.Index
+	if f.Age > 0 {
+		since := r.status.confirmed.Load()
+		fresh = fresh && since > 0 && h.age(since) <= f.Age && r.status.known.Load() <= held+f.Entries
+	}
+	switch {
+	case fresh:
+		done(nil)
+	case r.status.leader.Load() == 0:
+		done(fmt.Errorf("the replica knows no leader: %w", group.ErrBusy))
+	default:
+		h.Confirm(id, done)
+	}
+}
+
+// moment returns the time since the host was opened, above 0.
+func (h *Host) moment() int64 { return int64(max(time.Since(h.began), 1)) }
+
+func (h *Host) age(moment int64) time.Duration { return time.Since(h.began) - time.Duration(moment) }
+
+// noting returns done, which also notes that the partition has all that was acknowledged until
+// now. The time is that of this machine's monotonic clock.
+func (r *replica) noting(done func(error)) func(error) {
+	begun := r.h.moment()
+	return func(err error) {
+		if err == nil {
+			for {
+				before := r.status.confirmed.Load()
+				if begun <= before || r.status.confirmed.CompareAndSwap(before, begun) {
+					break
+				}
+			}
+		}
+		done(err)
+	}
+}
