@@ -71,7 +71,7 @@ func (c *catchUpCommand) Run(ctx context.Context, env *harness.Environment) erro
 	}
 	defer c.JSON.Discard()
 	if c.Cold {
-		if err = dropCached(c.DB); err != nil {
+		if err = measure.DropCached(c.DB); err != nil {
 			return fmt.Errorf("--cold: %w", err)
 		}
 	}

@@ -169,7 +169,7 @@ func (c *coldCommand) round(ctx context.Context, env *harness.Environment, procs
 }
 
 func (c *coldCommand) drop() error {
-	if err := dropCached(c.DB); err != nil {
+	if err := measure.DropCached(c.DB); err != nil {
 		return fmt.Errorf("drop the files from memory: %w", err)
 	}
 	return nil

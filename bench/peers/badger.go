@@ -31,7 +31,7 @@ func openBadger(_ context.Context, dir string, m mode) (store, error) {
 		WithCompression(options.ZSTD).
 		WithZSTDCompressionLevel(1).
 		WithBlockSize(4 << 10).
-		WithBlockCacheSize(1 << 30).
+		WithBlockCacheSize(m.blockCache()).
 		WithIndexCacheSize(256 << 20).
 		WithMemTableSize(64 << 20).
 		WithNumMemtables(5).

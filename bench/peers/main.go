@@ -38,6 +38,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/cleavestore/cleave/internal/cli"
 	"github.com/cleavestore/cleave/internal/measure"
 	"github.com/cleavestore/cleave/internal/workload"
 )
@@ -60,6 +61,7 @@ type scale struct {
 	Duration      time.Duration `json:"duration_ns"` // of each workload
 	Seed          uint64        `json:"seed"`
 	Shape         shape         `json:"shape"`
+	Memory        int64         `json:"memory_bytes,omitempty"` // that a process may have; 0: that of the machine
 	// Limit is the time after which no further repeat begins: a workload that
 	// has one measurement then keeps that one.
 	Limit time.Duration `json:"limit_ns,omitempty"`
@@ -86,6 +88,9 @@ func execute(ctx context.Context, args []string) int {
 	steps := flags.String("workloads", "", "comma-separated workloads, after the load that all need; default: all")
 	dir := flags.String("dir", "", "directory for the stores; default: a temporary one")
 	out := flags.String("out", "runs", "directory for the tables and the JSON file")
+	var memory cli.Size
+	flags.Func("memory", "memory that each process may have, page cache included, such as 1536MiB; block caches have a third of it, and files are not in memory before a workload; needs Linux and root",
+		func(text string) error { return memory.UnmarshalText([]byte(text)) })
 	limit := flags.Duration("limit", 0, "time after which no further repeat begins")
 	page := flags.String("page", "", "page whose results to bring up to date, such as ../../docs/benchmarks.md: runs all workloads, and some with documents of other sizes")
 	list := flags.Bool("list", false, "list stores and workloads")
@@ -115,6 +120,7 @@ func execute(ctx context.Context, args []string) int {
 	if *limit > 0 {
 		s.Limit = *limit
 	}
+	s.Memory = int64(memory)
 	s.Seed = *seed
 	s.Shape = shape{Name: *generator, Sizes: *sizes, Compressible: *compressible}
 	if s.Shape.Sizes != "" && s.Shape.Name == defaultShape.Name {

@@ -34,7 +34,7 @@ func (pebbleSilence) Errorf(string, ...any)             {}
 func (pebbleSilence) Fatalf(format string, args ...any) { pebble.DefaultLogger.Fatalf(format, args...) }
 
 func openPebble(_ context.Context, dir string, m mode) (store, error) {
-	cache := pebble.NewCache(1 << 30)
+	cache := pebble.NewCache(m.blockCache())
 	defer cache.Unref()
 	options := pebble.Options{
 		Cache:                       cache,

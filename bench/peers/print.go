@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/cleavestore/cleave/internal/humanize"
 )
 
 // print writes the report as Markdown.
@@ -28,6 +30,10 @@ func (r *report) printSettings(w io.Writer) {
 	fmt.Fprintf(w, "`%s` on %v\n\n", r.Command, r.Machine)
 	fmt.Fprintf(w, "%s %v in logical partitions of %s; each workload %v after a warm-up of %v, at most %d times; seed %d.\n\n",
 		number(float64(r.Scale.Documents)), r.Scale.Shape, number(partitionItems), r.Scale.Duration, r.Scale.Warmup, r.Scale.Repeats, r.Scale.Seed)
+	if r.Scale.Memory > 0 {
+		fmt.Fprintf(w, "Each process has at most %s of memory, the page cache included; block caches have a third of that. The files of a store "+
+			"are not in memory when a workload begins.\n\n", humanize.Bytes(r.Scale.Memory))
+	}
 	for _, s := range r.Stores {
 		fmt.Fprintf(w, "- **%s** (%s): %s.\n", s.Name, s.Version, s.Settings)
 	}

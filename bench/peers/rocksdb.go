@@ -138,7 +138,7 @@ func openRocksDB(_ context.Context, dir string, m mode) (store, error) {
 	C.rocksdb_options_set_max_background_jobs(o, 2)
 	C.rocksdb_options_set_compression(o, C.rocksdb_lz4_compression)
 	C.rocksdb_options_set_bottommost_compression(o, C.rocksdb_zstd_compression)
-	cache := C.rocksdb_cache_create_lru(1 << 30)
+	cache := C.rocksdb_cache_create_lru(C.size_t(m.blockCache()))
 	defer C.rocksdb_cache_destroy(cache)
 	tables := C.rocksdb_block_based_options_create()
 	defer C.rocksdb_block_based_options_destroy(tables)

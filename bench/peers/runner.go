@@ -12,6 +12,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"time"
+
+	"github.com/cleavestore/cleave/internal/measure"
 )
 
 // runner runs steps, each for each store in a process of its own.
@@ -99,7 +101,7 @@ func (d *runner) step(ctx context.Context, s step) error {
 // measure runs one step on one store.
 func (d *runner) measure(ctx context.Context, s step, c candidate) (r result, err error) {
 	t := task{
-		Store: c.name, Kind: s.kind, Mode: mode{Synced: s.synced, Workers: s.workers}, Seed: d.Seed, Shape: d.Shape,
+		Store: c.name, Kind: s.kind, Mode: mode{Synced: s.synced, Workers: s.workers, Memory: d.Memory}, Seed: d.Seed, Shape: d.Shape,
 		Loaded: d.Documents, Documents: d.Documents, Workload: s.workload, Before: s.before, Warmup: d.Warmup, Duration: d.Duration,
 		Dir: filepath.Join(d.dir, c.name),
 	}
@@ -112,6 +114,14 @@ func (d *runner) measure(ctx context.Context, s step, c candidate) (r result, er
 			return r, err
 		}
 	}
+	if d.Memory > 0 {
+		var group *measure.MemoryGroup
+		if group, err = measure.NewMemoryGroup(d.Memory); err != nil {
+			return r, err
+		}
+		defer func() { err = errors.Join(err, group.Remove()) }()
+		t.Group = group.Dir()
+	}
 	switch s.kind {
 	case fillTask:
 		t.Warmup = 0
@@ -119,12 +129,12 @@ func (d *runner) measure(ctx context.Context, s step, c candidate) (r result, er
 		if n, ok := d.exist[c.name]; ok {
 			t.Documents = n
 		}
-		if err := cacheFiles(t.Dir); err != nil {
+		if err := d.prepareFiles(t.Dir); err != nil {
 			return r, err
 		}
 	case reopenTask:
 		t.Documents = 1
-		if err := cacheFiles(t.Dir); err != nil {
+		if err := d.prepareFiles(t.Dir); err != nil {
 			return r, err
 		}
 	case killTask:
@@ -141,6 +151,15 @@ func (d *runner) measure(ctx context.Context, s step, c candidate) (r result, er
 		d.exist[c.name] = r.Documents
 	}
 	return r, nil
+}
+
+// prepareFiles makes all stores begin alike: their files are in the page cache, or, if
+// memory is bounded, not there.
+func (d *runner) prepareFiles(dir string) error {
+	if d.Memory > 0 {
+		return measure.DropCached(dir)
+	}
+	return cacheFiles(dir)
 }
 
 // cacheFiles reads the files under dir, so that what is measured next finds

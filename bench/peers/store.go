@@ -38,8 +38,20 @@ const batchBytes = 1 << 20
 type mode struct {
 	Synced  bool `json:"synced"`  // a write returns when it is durable; else when the store has it
 	Workers int  `json:"workers"` // goroutines that will call
+	// Memory bounds the process, in bytes; 0: nothing does.
+	Memory int64 `json:"memory,omitempty"`
 	// KeyPath is the path of the partition key in the documents.
 	KeyPath string `json:"key_path,omitempty"`
+}
+
+// blockCache is how large the block cache of a store is that has one: 1 GiB, or a third of
+// the memory of the process.
+func (m mode) blockCache() int64 {
+	const usual = 1 << 30
+	if m.Memory == 0 {
+		return usual
+	}
+	return min(usual, m.Memory/3)
 }
 
 // candidate is a store that can be measured.

@@ -54,6 +54,7 @@ type task struct {
 	Workload  string        `json:"workload,omitempty"`
 	Before    string        `json:"before,omitempty"` // a workload that runs first, for Duration
 	Keys      string        `json:"keys,omitempty"`   // in place of those of the workload
+	Group     string        `json:"group,omitempty"`  // control group that bounds memory
 	Warmup    time.Duration `json:"warmup,omitempty"`
 	Duration  time.Duration `json:"duration,omitempty"`
 }
@@ -120,6 +121,11 @@ func perform(ctx context.Context, t task, report func(result)) (r result, err er
 	g, err := t.Shape.generator(t.Seed, t.Loaded)
 	if err != nil {
 		return r, err
+	}
+	if t.Group != "" {
+		if err := measure.JoinMemoryGroup(t.Group); err != nil {
+			return r, err
+		}
 	}
 	t.Mode.KeyPath = g.KeyPath()
 	j := &job{task: t, ctx: ctx, c: c, docs: measure.NewGenerated(g, t.Documents), figures: make(map[string]float64)}

@@ -169,9 +169,9 @@ func openWiredTiger(_ context.Context, dir string, m mode) (store, error) {
 	if m.Synced {
 		method = "fsync"
 	}
-	config := C.CString(fmt.Sprintf("create,cache_size=1G,session_max=%d,eviction=(threads_min=4,threads_max=4),"+
+	config := C.CString(fmt.Sprintf("create,cache_size=%d,session_max=%d,eviction=(threads_min=4,threads_max=4),"+
 		"extensions=[libwiredtiger_snappy.so],log=(enabled,archive,compressor=snappy),"+
-		"transaction_sync=(enabled,method=%s),checkpoint=(wait=60,log_size=2GB)", wiredTigerSessions+100, method))
+		"transaction_sync=(enabled,method=%s),checkpoint=(wait=60,log_size=2GB)", m.blockCache(), wiredTigerSessions+100, method))
 	defer C.free(unsafe.Pointer(config))
 	table := C.CString("key_format=u,value_format=u,block_compressor=snappy,prefix_compression")
 	defer C.free(unsafe.Pointer(table))

@@ -1,4 +1,4 @@
-package main
+package measure
 
 import (
 	"io/fs"
@@ -8,9 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// dropCached asks the system to drop what it has of the files below a directory
+// DropCached asks the system to drop what it has of the files below a directory
 // in memory. What is not on the device yet stays.
-func dropCached(dir string) error {
+func DropCached(dir string) error {
 	return filepath.WalkDir(dir, func(name string, entry fs.DirEntry, err error) error {
 		if err != nil || !entry.Type().IsRegular() {
 			return err
@@ -25,9 +25,4 @@ func dropCached(dir string) error {
 		}
 		return nil
 	})
-}
-
-// readsRandomly tells the system that a file is read at random places.
-func readsRandomly(f *os.File) error {
-	return unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_RANDOM)
 }
