@@ -34,7 +34,8 @@ func (f *File) ReadCold(b []byte, off int64) error {
 	start := time.Now()
 	cold.places <- struct{}{}
 	// A single read leaves the other processors free, and comes back sooner by itself.
-	err := f.read(b, off, len(cold.places) >= min(2, runtime.GOMAXPROCS(0)))
+	// GOMAXPROCS takes a lock of the scheduler.
+	err := f.read(b, off, len(cold.places) > 1 || runtime.GOMAXPROCS(0) == 1)
 	<-cold.places
 	cold.reads.Add(1)
 	cold.waited.Add(int64(time.Since(start)))

@@ -10,11 +10,17 @@
 //
 // # Invariants
 //
-//  1. The kernel writes into a buffer only while its ReadAt waits.
+//  1. The kernel writes into buffers of the ring only, and never into one that another
+//     read uses. What it has read is copied: a read of 4 KiB costs some 0.2 µs more.
 //  2. A read that is not as it should be, in whatever way, is reported as not done: the
 //     caller reads again by pread, which knows the errors.
 //  3. No call waits for a place in a ring: if all are taken the read is not done.
 //  4. While reads wait, one of their goroutines is the leader.
+//  5. No call waits for much longer than late. The kernel completes a read on the thread that
+//     has handed it over, and that thread may be in a sync of another goroutine meanwhile,
+//     for as long as the device takes for it. Such a read is left to the kernel, with its
+//     place, and the caller reads again by pread. The place is free, and the ring may be
+//     garbage, when the kernel is done with it.
 //
 // Where io_uring is missing or forbidden, as in many containers, ReadAt does nothing. Rings
 // are made by the first call, and closed when they are garbage: no goroutine belongs to

@@ -14,9 +14,16 @@ import (
 )
 
 const (
+	pageLen  = 4 << 10
 	entries  = 128 // reads at a time in a ring, a power of two
 	maxRings = 4
-	maxBytes = 1 << 30
+	maxBytes = 64 << 10 // of a read, which has a buffer of its own in the ring
+	keep     = 16 << 10 // size up to which a buffer is used again
+
+	// late is how long a read is waited for. The kernel completes it on the thread that has
+	// handed it over. That thread may be in a system call of another goroutine by then, such as
+	// a sync, and the read is not complete until the call ends.
+	late = 20 * time.Millisecond
 )
 
 // Of the interface of the kernel, include/uapi/linux/io_uring.h.
@@ -73,6 +80,7 @@ type ring struct {
 	submissions []submission
 
 	// Of the leader:
+	deadline    time.Time // of the network poller
 	first, last *uint32
 	resultMask  uint32
 	results     []result
@@ -80,11 +88,34 @@ type ring struct {
 	reads [entries]read
 }
 
-// read is a read under way.
+// read is a place for a read.
 type read struct {
-	b    []byte       // keeps the memory, and keeps it off stacks, which move
-	n    atomic.Int32 // bytes read, or an error; atomic, for what orders it goes through the kernel
-	done chan struct{}
+	b     []byte       // what the kernel writes into
+	n     atomic.Int32 // bytes read, or an error; atomic, for what orders it goes through the kernel
+	done  chan bool    // gets false if the read is not waited for any more
+	since atomic.Int64 // when it was handed over, in nanoseconds after epoch; 0: it is not under way
+	left  bool         // nobody waits for it any more; of the leader
+}
+
+var epoch = time.Now()
+
+// stranded keeps the rings in which the kernel may still write into a buffer that nobody
+// waits for: they must not become garbage.
+var stranded struct {
+	sync.Mutex
+	reads map[*ring]int
+}
+
+// strand counts n more reads of the ring that nobody waits for.
+func strand(r *ring, n int) {
+	stranded.Lock()
+	defer stranded.Unlock()
+	if stranded.reads == nil {
+		stranded.reads = make(map[*ring]int)
+	}
+	if stranded.reads[r] += n; stranded.reads[r] == 0 {
+		delete(stranded.reads, r)
+	}
 }
 
 // Rings are some rings, one for each processor. The zero value has none yet.
@@ -109,16 +140,30 @@ func (s *Rings) ReadAt(f *os.File, b []byte, off int64) bool {
 		return false
 	}
 	rd := &r.reads[at]
-	rd.b = b
-	ok := r.submit(int32(f.Fd()), at, off)
-	if ok {
-		r.wait(rd)
-		ok = int(rd.n.Load()) == len(b)
+	if cap(rd.b) < len(b) {
+		rd.b = make([]byte, (len(b)+pageLen-1)&^(pageLen-1))
 	}
+	rd.b = rd.b[:len(b)]
+	ok := r.submit(int32(f.Fd()), at, off)
 	runtime.KeepAlive(f)
-	rd.b = nil
-	r.free <- at
+	if ok {
+		if !r.wait(rd) {
+			return false // the place is free when the kernel is done with it
+		}
+		if ok = int(rd.n.Load()) == len(b); ok {
+			copy(b, rd.b)
+		}
+	}
+	r.release(at)
 	return ok
+}
+
+// release makes a place free.
+func (r *ring) release(at int) {
+	if rd := &r.reads[at]; cap(rd.b) > keep {
+		rd.b = nil
+	}
+	r.free <- at
 }
 
 func (s *Rings) open() {
@@ -131,21 +176,29 @@ func (s *Rings) open() {
 	}
 }
 
-// wait returns when a read is done. One of the readers that wait, the leader, is parked by
+// wait returns when a read is done; false: it is left to the kernel. One of the readers that wait, the leader, is parked by
 // the network poller until the ring has results, and takes them for all. Once its own read
 // is among them another one leads. Nobody else takes results: the poller does not wake the
 // leader for what is gone when it looks.
-func (r *ring) wait(rd *read) {
+func (r *ring) wait(rd *read) bool {
 	for {
 		select {
-		case <-rd.done:
-			return
+		case done := <-rd.done:
+			return done
 		case <-r.lead:
+			// The deadline is set for several reads: to set it takes a lock.
+			if now := time.Now(); r.deadline.Sub(now) < late/2 {
+				r.deadline = now.Add(late)
+				_ = r.file.SetReadDeadline(r.deadline)
+			}
 			err := r.conn.Read(func(uintptr) bool {
 				r.reap()
 				return len(rd.done) > 0
 			})
-			if err != nil { // the poller has failed: the ring itself is asked, which blocks
+			if errors.Is(err, os.ErrDeadlineExceeded) {
+				r.reap()
+				r.leave()
+			} else if err != nil { // the poller has failed: the ring itself is asked, which blocks
 				_, _, _ = unix.Syscall6(unix.SYS_IO_URING_ENTER, uintptr(r.fd), 0, 1, enterGetEvents, 0, 0)
 				r.reap()
 			}
@@ -161,6 +214,7 @@ func (r *ring) submit(fd int32, at int, off int64) bool {
 	defer r.submitting.Unlock()
 	tail := *r.tail
 	i := tail & r.mask
+	rd.since.Store(max(1, int64(time.Since(epoch))))
 	r.submissions[i] = submission{
 		op: opRead, fd: fd, off: uint64(off), addr: uint64(uintptr(unsafe.Pointer(unsafe.SliceData(rd.b)))), n: uint32(len(rd.b)), data: uint64(at),
 	}
@@ -173,6 +227,7 @@ func (r *ring) submit(fd int32, at int, off int64) bool {
 		}
 		if errno != unix.EINTR {
 			atomic.StoreUint32(r.tail, tail) // the kernel looks at it in this call only
+			rd.since.Store(0)
 			return false
 		}
 	}
@@ -184,8 +239,35 @@ func (r *ring) reap() {
 		c := &r.results[i&r.resultMask]
 		rd := &r.reads[c.data]
 		rd.n.Store(c.n)
+		rd.since.Store(0)
+		at := int(c.data)
 		atomic.StoreUint32(r.first, i+1)
-		rd.done <- struct{}{}
+		if rd.left {
+			rd.left = false
+			strand(r, -1)
+			r.release(at)
+			continue
+		}
+		rd.done <- true
+	}
+}
+
+// leave wakes the readers that have waited for too long: they read by themselves. Only the
+// leader calls it.
+func (r *ring) leave() {
+	if !r.submitting.TryLock() { // who hands a read over may have to take it back: next time
+		return
+	}
+	defer r.submitting.Unlock()
+	now := int64(time.Since(epoch))
+	for i := range r.reads {
+		rd := &r.reads[i]
+		if since := rd.since.Load(); since == 0 || rd.left || now-since < int64(late/2) {
+			continue
+		}
+		rd.left = true
+		strand(r, 1)
+		rd.done <- false
 	}
 }
 
@@ -230,7 +312,7 @@ func open() (*ring, error) {
 	r.first, r.last, r.resultMask = word(p.cq.head), word(p.cq.tail), *word(p.cq.mask)
 	r.results = unsafe.Slice((*result)(unsafe.Pointer(word(p.cq.results))), p.cqEntries)
 	for i := range r.reads {
-		r.reads[i].done = make(chan struct{}, 1)
+		r.reads[i].done = make(chan bool, 1)
 		r.free <- i
 	}
 	r.lead <- struct{}{}

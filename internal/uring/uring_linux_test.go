@@ -140,3 +140,73 @@ func TestNotDone(t *testing.T) {
 		}
 	}
 }
+
+// TestLeft: a read that the kernel does not complete is not waited for. What it reads later
+// goes nowhere, and its place is used again.
+func TestLeft(t *testing.T) {
+	r, err := open()
+	if err != nil {
+		t.Log("io_uring is forbidden here")
+		return
+	}
+	s := Rings{list: []*ring{r}}
+	s.once.Do(func() {})
+	from, to, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _, _ = from.Close(), to.Close() }()
+	f, data := file(t, 5000)
+	const others = 3
+	b := make([]byte, 5)
+	var wg sync.WaitGroup
+	for range others { // of which one leads
+		wg.Go(func() {
+			if s.ReadAt(from, make([]byte, 5), 0) {
+				t.Error("read from an empty pipe")
+			}
+		})
+	}
+	if s.ReadAt(from, b, 0) {
+		t.Error("read from an empty pipe")
+	}
+	wg.Wait()
+	if len(r.free) != entries-others-1 {
+		t.Errorf("%d places are free while the kernel has %d reads", len(r.free), others+1)
+	}
+	stranded.Lock()
+	n := stranded.reads[r]
+	stranded.Unlock()
+	if n != others+1 {
+		t.Errorf("%d reads keep the ring, want %d", n, others+1)
+	}
+	if _, err := to.Write(bytes.Repeat([]byte("x"), 5*(others+1))); err != nil {
+		t.Fatal(err)
+	}
+	got := make([]byte, 5000)
+	for len(r.free) < entries {
+		if !s.ReadAt(f, got, 0) || !bytes.Equal(got, data) {
+			t.Fatal("the ring does not work on")
+		}
+	}
+	if !bytes.Equal(b, make([]byte, 5)) {
+		t.Errorf("a read that was left wrote %q", b)
+	}
+	stranded.Lock()
+	defer stranded.Unlock()
+	if _, kept := stranded.reads[r]; kept {
+		t.Error("the ring is kept for nothing")
+	}
+}
+
+// TestLarge: what does not fit into a buffer of the ring is not done.
+func TestLarge(t *testing.T) {
+	f, _ := file(t, 2*maxBytes)
+	var s Rings
+	if s.ReadAt(f, make([]byte, maxBytes+1), 0) {
+		t.Error("done")
+	}
+	if s.ReadAt(f, make([]byte, maxBytes), 0) == forbidden(t) {
+		t.Error("the largest read is not done")
+	}
+}
