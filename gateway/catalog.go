@@ -29,7 +29,8 @@ var errDropped = errors.New("the resource does not exist any more")
 // the commit point: until then nobody sees the container. It is dropped in the opposite
 // order: the record becomes "deleting", which is the commit point, the container of the
 // store is dropped, the record is deleted. A crash can leave a record that is "creating" or
-// "deleting": open drops what it names. It never touches a container that no record names,
+// "deleting": open drops what it names. If a drop fails, the next call that makes something
+// finishes it first, so that no record is written over one that is "deleting". It never touches a container that no record names,
 // so a store may have others.
 //
 // Numbers are given out once: the record with id "numbers" is raised before one is used.
@@ -40,6 +41,8 @@ type catalog struct {
 
 	// changing is held during changes of the catalogue, over their I/O. Readers do not take it.
 	changing sync.Mutex
+	// unfinished has the rest of each drop that failed behind its commit point. It is under changing.
+	unfinished []func(context.Context) error
 
 	mu      sync.RWMutex
 	byName  map[string]*database
@@ -121,7 +124,7 @@ type catalogDocument struct {
 
 // openCatalog reads the catalogue, which it makes if there is none, and finishes what a
 // crash left.
-func openCatalog(ctx context.Context, db *engine.DB, clock func() time.Time) (*catalog, error) {
+func openCatalog(ctx context.Context, db *engine.DB, clock func() time.Time, throttle bool) (*catalog, error) {
 	store, err := db.EnsureContainer(ctx, catalogName, engine.ContainerDef{PartitionKey: []string{"/key"}})
 	if err != nil {
 		return nil, fmt.Errorf("gateway: catalogue: %w", err)
@@ -165,6 +168,9 @@ func openCatalog(ctx context.Context, db *engine.DB, clock func() time.Time) (*c
 		if k.items, err = db.Container(k.record.Store); err != nil {
 			return nil, fmt.Errorf("gateway: container %s of database %s: %w", k.record.Name, k.record.Database, err)
 		}
+		if err = k.conform(ctx, throttle); err != nil {
+			return nil, fmt.Errorf("gateway: container %s of database %s: %w", k.record.Name, k.record.Database, err)
+		}
 		k.attach(d)
 		d.containers[k.record.Name] = k
 	}
@@ -177,6 +183,29 @@ func openCatalog(ctx context.Context, db *engine.DB, clock func() time.Time) (*c
 		}
 	}
 	return c, c.clearOrphans(ctx)
+}
+
+// conform makes the container of the store what the record says: a crash can come between a
+// change of the one and of the other, and throughput is enforced only where the options say so.
+func (k *container) conform(ctx context.Context, throttle bool) error {
+	index, bad := k.record.Definition.index()
+	if bad != nil {
+		return bad
+	}
+	perSecond := 0.0
+	if o := k.record.Offer; o != nil && throttle {
+		perSecond = float64(o.Throughput)
+	}
+	now := k.items.Def()
+	if !slices.Equal(now.Index.Include, index.Include) || !slices.Equal(now.Index.Exclude, index.Exclude) {
+		if _, err := k.items.SetIndexPolicy(ctx, index); err != nil {
+			return err
+		}
+	}
+	if now.Throughput != perSecond {
+		return k.items.SetThroughput(ctx, perSecond)
+	}
+	return nil
 }
 
 // attach fills in what follows from the record.
@@ -335,6 +364,9 @@ func (c *catalog) createDatabase(ctx context.Context, name string, o *offer) (*d
 	}
 	c.changing.Lock()
 	defer c.changing.Unlock()
+	if err := c.finish(ctx); err != nil {
+		return nil, err
+	}
 	if c.database(name) != nil {
 		return nil, failf(409, "there is a database %q already", name)
 	}
@@ -377,15 +409,41 @@ func (c *catalog) deleteDatabase(ctx context.Context, d *database) error {
 	c.mu.Lock()
 	delete(c.byName, d.record.Name)
 	c.mu.Unlock()
-	for _, k := range c.containersOf(d) {
-		if err := c.clear(ctx, &k.record); err != nil {
+	return c.drop(ctx, func(ctx context.Context) error {
+		for _, k := range c.containersOf(d) {
+			if err := c.clear(ctx, &k.record); err != nil {
+				return err
+			}
+		}
+		if err := c.clearResources(ctx, func(set resourceSet) bool { return set.owner == r.Number }); err != nil {
 			return err
 		}
+		if err := c.store.Delete(ctx, catalogKey, r.ID, nil); err != nil && !errors.Is(err, engine.ErrNotFound) {
+			return fmt.Errorf("gateway: catalogue: %w", err)
+		}
+		return nil
+	})
+}
+
+// drop carries out the rest of a drop behind its commit point, and remembers it if it fails. The
+// caller holds changing.
+func (c *catalog) drop(ctx context.Context, rest func(context.Context) error) error {
+	err := rest(ctx)
+	if err != nil {
+		c.unfinished = append(c.unfinished, rest)
 	}
-	if err := c.clearResources(ctx, func(set resourceSet) bool { return set.owner == r.Number }); err != nil {
-		return err
+	return err
+}
+
+// finish carries out what earlier drops have left. The caller holds changing.
+func (c *catalog) finish(ctx context.Context) error {
+	for len(c.unfinished) > 0 {
+		if err := c.unfinished[0](ctx); err != nil {
+			return err
+		}
+		c.unfinished = c.unfinished[1:]
 	}
-	return c.store.Delete(ctx, catalogKey, r.ID, nil)
+	return nil
 }
 
 func (c *catalog) createContainer(ctx context.Context, d *database, p *containerProperties, def engine.ContainerDef, o *offer) (*container, error) {
@@ -396,6 +454,9 @@ func (c *catalog) createContainer(ctx context.Context, d *database, p *container
 	defer c.changing.Unlock()
 	if c.database(d.record.Name) != d {
 		return nil, errDropped
+	}
+	if err := c.finish(ctx); err != nil {
+		return nil, err
 	}
 	c.mu.RLock()
 	taken := d.containers[p.ID] != nil
@@ -420,7 +481,7 @@ func (c *catalog) createContainer(ctx context.Context, d *database, p *container
 	}
 	if err != nil {
 		// What is left is dropped now, or when the store is opened again.
-		return nil, errors.Join(err, c.clear(context.WithoutCancel(ctx), &k.record))
+		return nil, errors.Join(err, c.drop(context.WithoutCancel(ctx), func(ctx context.Context) error { return c.clear(ctx, &k.record) }))
 	}
 	k.attach(d)
 	c.mu.Lock()
@@ -458,7 +519,7 @@ func (c *catalog) deleteContainer(ctx context.Context, k *container) error {
 	c.mu.Lock()
 	delete(k.db.containers, r.Name)
 	c.mu.Unlock()
-	return c.clear(ctx, &r)
+	return c.drop(ctx, func(ctx context.Context) error { return c.clear(ctx, &r) })
 }
 
 // changeContainer writes a container's record anew, as change leaves it, and returns the
@@ -485,17 +546,17 @@ func (c *catalog) changeContainer(ctx context.Context, k *container, change func
 }
 
 // changeDatabase is changeContainer for a database.
-func (c *catalog) changeDatabase(ctx context.Context, d *database, change func(*databaseRecord)) error {
+func (c *catalog) changeDatabase(ctx context.Context, d *database, change func(*databaseRecord)) (*database, error) {
 	c.changing.Lock()
 	defer c.changing.Unlock()
 	if c.database(d.record.Name) != d {
-		return errDropped
+		return nil, errDropped
 	}
 	r := d.record
 	change(&r)
 	etag, err := c.put(ctx, &r)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -506,5 +567,5 @@ func (c *catalog) changeDatabase(ctx context.Context, d *database, change func(*
 		moved.db = next
 		next.containers[k.record.Name] = &moved
 	}
-	return nil
+	return next, nil
 }

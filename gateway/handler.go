@@ -111,7 +111,7 @@ func New(ctx context.Context, db *engine.DB, options *Options) (*Handler, error)
 	if h.auth, err = newAuthorizer(h.o.Key, h.o.Clock); err != nil {
 		return nil, err
 	}
-	if h.catalog, err = openCatalog(ctx, db, h.o.Clock); err != nil {
+	if h.catalog, err = openCatalog(ctx, db, h.o.Clock, h.o.Throttle); err != nil {
 		return nil, err
 	}
 	h.shared.newest.Store(db.Stats().LastSeq)

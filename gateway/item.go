@@ -332,21 +332,17 @@ func (c *call) carryOut(k *container, key engine.PartitionKey, given bool, op *o
 	// A document that is replaced keeps its resource id. If another request deletes it
 	// meanwhile, or makes it, the id is one that no other item has either.
 	old, err := k.items.Read(c.ctx, key, w.id)
-	r.charge += old.Charge
-	switch {
-	case errors.Is(err, engine.ErrNotFound) && op.kind == opUpsert:
+	for r.charge += old.Charge; op.kind == opUpsert && errors.Is(err, engine.ErrNotFound); r.charge += old.Charge {
 		// If-Match says nothing of an item that does not exist.
 		o.IfMatch = 0
 		if err = c.create(k, &w, o, r); !errors.Is(err, engine.ErrExists) {
 			return err
 		}
-		// Another request has made it meanwhile.
-		if old, err = k.items.Read(c.ctx, key, w.id); err != nil {
-			return err
-		}
-		r.charge += old.Charge
+		// Another request has made it meanwhile. A third one may delete it again.
 		o.IfMatch = ifMatch(op.ifMatch)
-	case err != nil:
+		old, err = k.items.Read(c.ctx, key, w.id)
+	}
+	if err != nil {
 		return err
 	}
 	rid := ridOf(old.Body)
@@ -423,8 +419,10 @@ func (k *container) readPatch(body []byte) (*engine.Patch, bool, error) {
 	}
 	p := &engine.Patch{}
 	for i, op := range b.Operations {
-		if name, _, _ := strings.Cut(strings.TrimPrefix(op.Path, "/"), "/"); name == "id" || isSystemMember([]byte(name)) {
-			return nil, false, badf("operation %d of the patch: the member %q cannot be patched", i, name)
+		for _, path := range []string{op.Path, op.From} {
+			if name, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/"); name == "id" || isSystemMember([]byte(name)) {
+				return nil, false, badf("operation %d of the patch: the member %q cannot be patched", i, name)
+			}
 		}
 		value := op.Value
 		if value == nil {

@@ -114,7 +114,10 @@ func (c *call) list(rid, name string, all []map[string]any) error {
 				kept = append(kept, one)
 			}
 		}
-		all = kept
+		all = kept[min(s.Offset, len(kept)):]
+		if s.Limit > 0 {
+			all = all[:min(s.Limit, len(all))]
+		}
 		c.w.Header().Set("x-ms-documentdb-query-metrics", metricsText(0, int64(len(all)), int64(len(all)), 0))
 	}
 	// Pages are places in the list, which is in the order of names.

@@ -140,10 +140,11 @@ func (c *call) replaceOffer() error {
 	}
 	ctx := context.WithoutCancel(c.ctx)
 	if k == nil {
-		if err = c.catalog.changeDatabase(ctx, d, func(r *databaseRecord) { r.Offer = next }); err != nil {
+		changed, err := c.catalog.changeDatabase(ctx, d, func(r *databaseRecord) { r.Offer = next })
+		if err != nil {
 			return err
 		}
-		return c.answerOffer(c.catalog.database(d.record.Name), nil)
+		return c.answerOffer(changed, nil)
 	}
 	changed, err := c.catalog.changeContainer(ctx, k, func(r *containerRecord) error {
 		r.Offer = next

@@ -13,7 +13,8 @@ import (
 //	SELECT * FROM c WHERE c.pk = … AND c.id IN (…)          one logical partition
 //	SELECT * FROM c WHERE (c.id = … AND c.pk = …) OR …
 //
-// Such a query says which items it wants, so that they are read one by one.
+// Such a query says which items it wants, so that they are read one by one. If they are more than
+// a page holds, it is answered as others are, in pages.
 
 // mostIdentities is how many items a query of this kind may name.
 const mostIdentities = 1000
@@ -49,6 +50,7 @@ func (c *call) readMany(k *container, p *place, text string, parameters map[stri
 		seen[it] = true
 	}
 	out = &page{}
+	before := c.charge
 	for r, err := range k.items.ReadMany(c.ctx, within) {
 		if err != nil {
 			return nil, true, err
@@ -56,6 +58,10 @@ func (c *call) readMany(k *container, p *place, text string, parameters map[stri
 		c.charge += r.Charge
 		if !r.Found {
 			continue
+		}
+		if len(out.documents) >= pageBytes {
+			c.charge = before
+			return nil, false, nil
 		}
 		if out.count > 0 {
 			out.documents = append(out.documents, ',')
@@ -91,16 +97,20 @@ func identities(f *query.Filter, paths []string) ([]engine.ItemIdentity, bool) {
 	at := map[string]engine.PartitionKey{}
 	for _, part := range parts {
 		path := part.Path.String()
+		values := part.Values
+		if part.Op == query.Eq {
+			values = []query.Value{part.Value}
+		}
 		switch {
 		case path == "/id" && (part.Op == query.Eq || part.Op == query.In) && ids == nil:
-			for _, v := range part.Values {
+			for _, v := range values {
 				if v.Kind != jsondoc.KindString {
 					return nil, false
 				}
 				ids = append(ids, v.Text)
 			}
-		case part.Op == query.Eq && len(part.Values) == 1 && !at[path].Valid():
-			at[path] = keyOfValue(part.Values[0])
+		case part.Op == query.Eq && !at[path].Valid():
+			at[path] = keyOfValue(part.Value)
 		default:
 			return nil, false
 		}
