@@ -226,7 +226,8 @@ func (c *catalog) clear(ctx context.Context, r *containerRecord) error {
 	return c.clearResources(ctx, func(set resourceSet) bool { return set.owner == r.Number })
 }
 
-// put writes a record and returns its etag.
+// put writes a record and returns its etag. It is durable whatever the store's default is: the
+// store makes and drops containers durably, and a record must not be older than what it names.
 func (c *catalog) put(ctx context.Context, record any) (engine.ETag, error) {
 	text, err := json.Marshal(record)
 	if err != nil {
@@ -234,7 +235,7 @@ func (c *catalog) put(ctx context.Context, record any) (engine.ETag, error) {
 	}
 	key, _ := json.Marshal(catalogDocument{"catalogue"})
 	doc := append(text[:len(text)-1], ',')
-	m, err := c.store.Upsert(ctx, append(doc, key[1:]...), nil)
+	m, err := c.store.Upsert(ctx, append(doc, key[1:]...), &engine.WriteOptions{Durability: engine.Synced})
 	return m.ETag, err
 }
 
