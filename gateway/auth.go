@@ -55,7 +55,7 @@ func (a *authorizer) check(r *http.Request, resourceType string, links ...string
 	case "aad":
 		return a.checkToken(sig)
 	}
-	return unauthorized("the authorization header has the type %q: master and aad are known", clip(kind))
+	return unauthorized("the authorization header has the type %q: master, resource and aad are known", clip(kind))
 }
 
 // parseAuthorization reads "type=master&ver=1.0&sig=…", which clients may escape as a
@@ -132,13 +132,6 @@ func (a *authorizer) sign(method, resourceType, link, xdate, date string) []byte
 	fmt.Fprintf(h, "%s\n%s\n%s\n%s\n%s\n", strings.ToLower(method), strings.ToLower(resourceType), link,
 		strings.ToLower(xdate), strings.ToLower(date))
 	return h.Sum(nil)
-}
-
-// resourceToken returns the token of a permission.
-func (a *authorizer) resourceToken(r *child) string {
-	h := hmac.New(sha256.New, a.key)
-	fmt.Fprintf(h, "permission\n%s\n%s\n", r.record.RID, r.etag)
-	return "type=resource&ver=1.0&sig=" + base64.StdEncoding.EncodeToString(h.Sum(nil)) + ";" + r.record.RID + ";"
 }
 
 // checkToken verifies a token as emulators take it: its third part is the master key. A

@@ -257,6 +257,9 @@ func (c *call) authorize(res resource) *failure {
 	if raw := strings.Trim(c.r.URL.EscapedPath(), "/"); !res.feed && raw != res.link {
 		links = append(links, raw)
 	}
+	if kind, sig, bad := parseAuthorization(c.r.Header.Get("Authorization")); bad == nil && kind == "resource" {
+		return c.permitted(sig)
+	}
 	return c.auth.check(c.r, res.kind, links...)
 }
 

@@ -250,7 +250,7 @@ func (c *call) shownResource(of *owner, r *child) map[string]any {
 	case kindUser:
 		all["_permissions"] = "permissions/"
 	case kindPermission:
-		all["_token"] = c.auth.resourceToken(r)
+		all["_token"] = c.tokenOf(r)
 	}
 	return all
 }
@@ -368,6 +368,8 @@ type resourceDefinition struct {
 	TriggerOperation string  `json:"triggerOperation"`
 	PermissionMode   string  `json:"permissionMode"`
 	Resource         string  `json:"resource"`
+	// PartitionKey is that of the only items that a permission is for, if it is set.
+	PartitionKey json.RawMessage `json:"resourcePartitionKey"`
 }
 
 // readResource reads the definition of a resource. Whether a script can be read shows when
@@ -396,6 +398,9 @@ func (c *call) readResource(of *owner) (*resourceRecord, error) {
 		}
 		if d.Resource == "" {
 			return nil, badf("the permission has no member resource, which is the link of what it is for")
+		}
+		if string(d.PartitionKey) == "null" {
+			delete(all, "resourcePartitionKey")
 		}
 	}
 	if of.set.kind == kindTrigger {

@@ -1,0 +1,178 @@
+package gateway
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/hex"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// A permission has a token, with which its user can do what the permission says and nothing
+// else. The token is
+//
+//	type=resource&ver=1.0&sig=HMAC;RID;EXPIRES
+//
+// with the HMAC, by the master key, of the resource id and etag of the permission and of the
+// second in which the token expires. A permission that was changed or deleted makes its
+// tokens void. Each time that a permission is shown it has a new token.
+
+// defaultTokenAge is how long a token is valid, if the request does not say it in
+// x-ms-documentdb-expiry-seconds.
+const (
+	defaultTokenAge = time.Hour
+	maxTokenAge     = 24 * time.Hour
+)
+
+// resourceToken returns the token of a permission.
+func (a *authorizer) resourceToken(r *child, expires int64) string {
+	h := hmac.New(sha256.New, a.key)
+	fmt.Fprintf(h, "permission\n%s\n%s\n%d\n", r.record.RID, r.etag, expires)
+	return fmt.Sprintf("type=resource&ver=1.0&sig=%x;%s;%d", h.Sum(nil), strings.ReplaceAll(r.record.RID, "+", "_"), expires)
+}
+
+// tokenOf returns a token of a permission that the request may ask for.
+func (c *call) tokenOf(r *child) string {
+	age := defaultTokenAge
+	if n, err := strconv.Atoi(c.r.Header.Get("X-Ms-Documentdb-Expiry-Seconds")); err == nil && n > 0 {
+		age = min(time.Duration(n)*time.Second, maxTokenAge)
+	}
+	return c.auth.resourceToken(r, c.o.Clock().Add(age).Unix())
+}
+
+// permissionOf returns the permission of a token.
+func (c *call) permissionOf(sig string) (*child, *failure) {
+	parts := strings.Split(strings.TrimRight(sig, ";"), ";")
+	void := unauthorized("the token is not one of a permission as it is now")
+	if len(parts) != 3 {
+		return nil, void
+	}
+	expires, err := strconv.ParseInt(parts[2], 10, 64)
+	if _, failed := hex.DecodeString(parts[0]); err != nil || failed != nil {
+		return nil, void
+	}
+	r := c.catalog.permission(strings.ReplaceAll(parts[1], "_", "+"))
+	if r == nil {
+		return nil, void
+	}
+	want := strings.TrimPrefix(c.auth.resourceToken(r, expires), "type=resource&ver=1.0&sig=")
+	if subtle.ConstantTimeCompare([]byte(strings.Join(parts, ";")), []byte(want)) != 1 {
+		return nil, void
+	}
+	if c.o.Clock().Unix() >= expires {
+		return nil, unauthorized("the token of the permission has expired")
+	}
+	return r, nil
+}
+
+// permission returns a permission by its resource id, nil if there is none.
+func (c *catalog) permission(rid string) *child {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	for set, all := range c.resources {
+		if set.kind != kindPermission {
+			continue
+		}
+		for _, r := range all {
+			if r.record.RID == rid {
+				return r
+			}
+		}
+	}
+	return nil
+}
+
+// permitted checks that the permission of a token is for the request.
+func (c *call) permitted(sig string) *failure {
+	r, bad := c.permissionOf(sig)
+	if bad != nil {
+		return bad
+	}
+	d := r.definition()
+	reads := c.r.Method == http.MethodGet || c.r.Method == http.MethodHead ||
+		c.r.Method == http.MethodPost && c.path != nil && c.path[len(c.path)-1] == typeItems &&
+			(c.isQuery() || isTrue(c.r.Header.Get("X-Ms-Cosmos-Is-Query-Plan-Request")))
+	if len(c.path) == 0 && reads {
+		return nil // the account
+	}
+	no := failf(http.StatusForbidden, "the permission %q, %s of %q, is not for %s %q", r.record.Name, lower(d.PermissionMode),
+		clip(d.Resource), c.r.Method, clip(c.r.URL.EscapedPath()))
+	of, path := c.byNames(strings.Split(strings.Trim(d.Resource, "/"), "/")), c.byNames(c.path)
+	switch {
+	case len(of) < 4 || c.databaseOf(r) != of[1]:
+		return no // of a container or what is in it, in the database of the user
+	case len(of) > 4 && slices.Equal(path, of[:4]) && reads:
+		return nil // clients of an item want to know the partition key of its container
+	case lower(d.PermissionMode) != "all" && !reads:
+		return no
+	}
+	if len(of) == 6 && of[4] == typeItems && len(path) == 6 && slices.Equal(path[:5], of[:5]) && path[5] != of[5] {
+		// The permission may have the resource id of the item.
+		if id, ok := c.itemNamed(path, of[5]); ok {
+			of[5] = id
+		}
+	}
+	if len(path) < len(of) || !slices.Equal(path[:len(of)], of) {
+		return no
+	}
+	if len(d.PartitionKey) == 0 || len(path) < 5 || path[4] == typeRanges {
+		return nil
+	}
+	text := string(d.PartitionKey)
+	if !strings.HasPrefix(text, "[") {
+		text = "[" + text + "]"
+	}
+	want, given, err := parseKey(text)
+	have, _, failed := parseKey(c.r.Header.Get("X-Ms-Documentdb-Partitionkey"))
+	if err != nil || failed != nil || !given || have != want {
+		return no
+	}
+	return nil
+}
+
+// databaseOf returns the name of the database to which a permission belongs.
+func (c *call) databaseOf(r *child) string {
+	for _, d := range c.catalog.databases() {
+		if d.record.Number == r.record.Owner {
+			return d.record.Name
+		}
+	}
+	return ""
+}
+
+// byNames returns a path with names in the place of the resource ids of databases and
+// containers.
+func (c *call) byNames(path []string) []string {
+	path = slices.Clone(path)
+	if len(path) < 2 || path[0] != typeDatabases {
+		return path
+	}
+	if d := c.catalog.database(path[1]); d != nil {
+		path[1] = d.record.Name
+	}
+	if len(path) >= 4 && path[2] == typeContainers {
+		if k, bad := c.catalog.container(path[1], path[3]); bad == nil {
+			path[3] = k.record.Name
+		}
+	}
+	return path
+}
+
+// itemNamed returns the id of the item at a path if rid is its resource id.
+func (c *call) itemNamed(path []string, rid string) (string, bool) {
+	k, bad := c.catalog.container(path[1], path[3])
+	if bad != nil {
+		return "", false
+	}
+	key, err := c.wholeKey(k)
+	if err != nil {
+		return "", false
+	}
+	it, err := k.items.Read(c.ctx, key, path[5])
+	return path[5], err == nil && ridOf(it.Body) == rid
+}

@@ -1,0 +1,79 @@
+package gateway
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"testing"
+	"time"
+)
+
+// TestResourceTokens: a token opens what its permission says, as long as the permission is as
+// it was and the token has not expired, and nothing else.
+func TestResourceTokens(t *testing.T) {
+	now := time.Unix(1_700_000_000, 0)
+	s := start(t, &Options{Clock: func() time.Time { return now }})
+	docs := s.items()
+	s.do(201, "POST", "/dbs/d/colls", `{"id":"other","partitionKey":{"paths":["/pk"]}}`)
+	one := s.do(201, "POST", docs, `{"id":"1","pk":"a"}`, pk, `["a"]`)
+	s.do(201, "POST", docs, `{"id":"2","pk":"b"}`, pk, `["b"]`)
+	s.do(201, "POST", "/dbs/d/users", `{"id":"u"}`)
+	s.do(201, "POST", "/dbs", `{"id":"e"}`)
+	s.do(201, "POST", "/dbs/e/users", `{"id":"u"}`)
+	self := s.do(200, "GET", coll, "").member(t, "_self")
+	tokens := map[string]string{}
+	for name, c := range map[string][2]string{
+		"read": {"d", `"permissionMode":"Read","resource":"dbs/d/colls/c"`}, "all": {"d", fmt.Sprintf(`"permissionMode":"All","resource":%q`, self)},
+		"item": {"d", fmt.Sprintf(`"permissionMode":"All","resource":%q`, one.member(t, "_self"))}, "name": {"d", `"permissionMode":"Read","resource":"dbs/d/colls/c/docs/1"`},
+		"key": {"d", `"permissionMode":"All","resource":"dbs/d/colls/c","resourcePartitionKey":["a"]`}, "far": {"e", `"permissionMode":"All","resource":"dbs/d/colls/c"`},
+		"wide": {"d", `"permissionMode":"All","resource":"dbs/d"`},
+	} {
+		r := s.do(201, "POST", "/dbs/"+c[0]+"/users/u/permissions", fmt.Sprintf(`{"id":%q,%s}`, name, c[1]))
+		tokens[name], _ = r.member(t, "_token").(string)
+	}
+	try := func(want int, token, method, path, body string, head ...string) {
+		t.Helper()
+		r := s.signed(method, path, []byte(body), head...)
+		r.Header.Set("Authorization", url.QueryEscape(token))
+		if got := s.send(r); got.status != want {
+			t.Errorf("%s %s: %d, want %d: %s", method, path, got.status, want, got.body)
+		}
+	}
+	query := []string{"x-ms-documentdb-isquery", "True", "x-ms-documentdb-query-enablecrosspartition", "true"}
+	const all, upsert = `{"query":"SELECT * FROM c"}`, `{"id":"1","pk":"a"}`
+	a, b := []string{pk, `["a"]`}, []string{pk, `["b"]`}
+	for name, want := range map[string][8]int{
+		//        account, container, read 1, read 2, query, write 1, other container, all containers
+		"read": {200, 200, 200, 200, 200, 403, 403, 403},
+		"all":  {200, 200, 200, 200, 200, 200, 403, 403},
+		"item": {200, 200, 200, 403, 403, 403, 403, 403},
+		"name": {200, 200, 200, 403, 403, 403, 403, 403},
+		"key":  {200, 200, 200, 403, 403, 200, 403, 403},
+		"far":  {200, 403, 403, 403, 403, 403, 403, 403},
+		"wide": {200, 403, 403, 403, 403, 403, 403, 403},
+	} {
+		token := tokens[name]
+		try(want[0], token, "GET", "/", "")
+		try(want[1], token, "GET", coll, "")
+		try(want[2], token, "GET", docs+"/1", "", a...)
+		try(want[3], token, "GET", docs+"/2", "", b...)
+		try(want[4], token, "POST", docs, all, query...)
+		try(want[5], token, "POST", docs, upsert, append(a, "x-ms-documentdb-is-upsert", "true")...)
+		try(want[6], token, "GET", "/dbs/d/colls/other", "")
+		try(want[7], token, "GET", "/dbs/d/colls", "")
+		try(403, token, "GET", "/dbs/d/users/u/permissions", "")
+	}
+	try(200, tokens["item"], "PUT", docs+"/1", upsert, a...)
+	try(403, tokens["read"], "DELETE", coll, "")
+	try(401, tokens["read"]+"0", "GET", "/", "")
+	try(401, "type=resource&ver=1.0&sig=;;", "GET", "/", "")
+	s.do(200, "PUT", "/dbs/d/users/u/permissions/read", `{"id":"read","permissionMode":"Read","resource":"dbs/d/colls/other"}`)
+	try(401, tokens["read"], "GET", coll, "")
+	s.do(204, "DELETE", "/dbs/d/users/u", "")
+	try(401, tokens["all"], "GET", coll, "")
+	short := s.do(201, "POST", "/dbs/e/users/u/permissions", `{"id":"short","permissionMode":"All","resource":"dbs/e/colls/x"}`, "x-ms-documentdb-expiry-seconds", "10")
+	token, _ := short.member(t, "_token").(string)
+	try(http.StatusOK, token, "GET", "/", "")
+	now = now.Add(10 * time.Second)
+	try(401, token, "GET", "/", "")
+}
