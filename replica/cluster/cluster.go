@@ -13,6 +13,7 @@ import (
 
 	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/partmap"
+	"github.com/cleavestore/cleave/replica/topology"
 )
 
 // ErrDescription says that the description of a cluster is refused.
@@ -101,8 +102,8 @@ func (c *Cluster) check() error {
 		return fmt.Errorf("it has %d nodes, 1 to %d are possible", len(c.Nodes), maxNodes)
 	}
 	for i, n := range c.Nodes {
-		if n.ID == 0 || n.ID >= 1<<63 {
-			return fmt.Errorf("node %d: ids are from 1 to 2^63-1", n.ID)
+		if n.ID == 0 || n.ID > uint64(topology.MaxNode) {
+			return fmt.Errorf("node %d: ids are from 1 to %d", n.ID, topology.MaxNode)
 		}
 		if _, _, err := net.SplitHostPort(n.Address); err != nil {
 			return fmt.Errorf("node %d: address %q is not host:port: %w", n.ID, n.Address, err)
@@ -137,6 +138,15 @@ func (c *Cluster) Node(id uint64) *Node {
 		}
 	}
 	return nil
+}
+
+// ContainerOf returns the name of the container of a group, also of one that was made by a split:
+// the upper half of its id is the place of the container in the file, from 1. Empty: none.
+func (c *Cluster) ContainerOf(group uint64) string {
+	if at := group >> 32; at > 0 && at <= uint64(len(c.Containers)) {
+		return c.Containers[at-1].Name
+	}
+	return ""
 }
 
 // Groups returns the groups of all containers.

@@ -36,7 +36,6 @@ package group
 import (
 	"context"
 	"crypto/rand"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -45,10 +44,8 @@ import (
 
 	"go.etcd.io/raft/v3"
 	pb "go.etcd.io/raft/v3/raftpb"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/cleavestore/cleave/engine"
-	"github.com/cleavestore/cleave/internal/definition"
 	"github.com/cleavestore/cleave/partmap"
 	"github.com/cleavestore/cleave/replica/command"
 	"github.com/cleavestore/cleave/replica/internal/mutant"
@@ -99,6 +96,9 @@ type Config struct {
 	DB        *engine.DB
 	Container *engine.Container
 	Min, Max  string
+	// Layout, if not nil, is a picture of the partitions of Container, of which none has been cut
+	// or removed since. It makes the start of a node with many groups fast. Only Open uses it.
+	Layout *Layout
 	// Now is the clock that stamps commands.
 	Now func() time.Time
 	// ElectionTicks and HeartbeatTicks are those of raft.Config.
@@ -146,36 +146,6 @@ type Group struct {
 	send     []*pb.Message
 	outcomes []Outcome
 	done     []ReadDone
-}
-
-// Outcome is what became of a proposal.
-type Outcome struct {
-	ID    command.ID
-	Index uint64 // of the entry that the command was carried out in; 0: none
-	// Duplicate says that entry Index had carried out, or refused, the command before.
-	// Results are not known then.
-	Duplicate bool
-	Results   []engine.BatchResult
-	// Err is nil if the command was carried out; each batch has a result. ErrUnknown: it may
-	// be. Otherwise this proposal has done nothing; ErrNotLeader and ErrBusy say that it may
-	// be made again.
-	Err error
-}
-
-// ReadID names a read.
-type ReadID uint64
-
-// ReadDone says that a read may read the partition: now, before anything else is done with
-// the group.
-type ReadDone struct {
-	ID    ReadID
-	Index uint64 // the entry that the partition must have applied, and has
-}
-
-type read struct {
-	id    ReadID
-	ctx   [16]byte
-	index uint64 // 0: not known yet
 }
 
 // Work is what a host has to do. Appends are done in order, and so are Applies: both by
@@ -313,10 +283,15 @@ func (g *Group) findPartition() error {
 	if base.Index == 0 && span.Empty() {
 		return nil
 	}
-	in, err := partitionsIn(g.cfg.Container, span)
-	if err != nil {
-		return err
+	layout := g.cfg.Layout
+	g.cfg.Layout = nil
+	if layout == nil {
+		var err error
+		if layout, err = NewLayout(g.cfg.Container); err != nil {
+			return err
+		}
 	}
+	in := layout.in(span)
 	if base.Index == 0 && (len(in) != 1 || in[0].absent || in[0].span != span) {
 		return nil
 	}
@@ -329,6 +304,7 @@ func (g *Group) findPartition() error {
 		return errors.Join(g.cfg.Log.Store().Remove(g.cfg.Log.ID()), raftlog.ErrRemoved)
 	}
 	g.partition = in[0].id
+	var err error
 	g.held, err = g.cfg.Container.AppliedIndex(g.partition)
 	return err
 }
@@ -399,35 +375,6 @@ func (g *Group) StepSnapshot(m *pb.Message, open func() (io.ReadCloser, error)) 
 	return g.guard(func() error { g.node.Step(m); return nil })
 }
 
-// Leader returns the id of the replica that is the leader as far as this one knows, 0 if it
-// knows none.
-func (g *Group) Leader() uint64 {
-	if g.failed != nil {
-		return 0
-	}
-	return g.node.BasicStatus().Lead
-}
-
-// IsLeader reports whether this replica takes itself for the leader.
-func (g *Group) IsLeader() bool {
-	return g.failed == nil && g.node.BasicStatus().RaftState == raft.StateLeader
-}
-
-// View is what a replica knows of its group.
-type View struct {
-	Leader, Term uint64 // of Leader and Term
-	Leads        bool   // this replica takes itself for the leader
-}
-
-// View returns what the replica knows now.
-func (g *Group) View() View {
-	if g.failed != nil {
-		return View{}
-	}
-	s := g.node.BasicStatus()
-	return View{Leader: s.Lead, Term: s.HardState.GetTerm(), Leads: s.RaftState == raft.StateLeader}
-}
-
 // Applied returns the newest entry that this replica has applied since it was opened, or the
 // base of its log.
 func (g *Group) Applied() uint64 { return g.state.applied }
@@ -438,221 +385,6 @@ func (g *Group) Held() uint64 { return g.held }
 
 // Partition returns the physical partition.
 func (g *Group) Partition() engine.PartitionID { return g.partition }
-
-// Config returns the group's members, as this replica has applied them.
-func (g *Group) Config() *pb.ConfState {
-	return proto.CloneOf(g.state.confs[len(g.state.confs)-1].conf)
-}
-
-// Propose proposes a command; Work.Outcomes will have its outcome. The group keeps the
-// command until then and sets its time. Errors: ErrNotLeader, ErrBusy; errors of Command.Build.
-//
-// Commands that are proposed while an append of this replica is being written are gathered:
-// Ready makes entries of them when it is durable.
-func (g *Group) Propose(c *command.Command) error {
-	if !g.IsLeader() {
-		return ErrNotLeader
-	}
-	if len(g.waiting) >= maxWaiting {
-		return ErrBusy
-	}
-	if err := g.belongs(c); err != nil {
-		return err
-	}
-	if _, err := c.Build(g.cfg.Container); err != nil {
-		return err
-	}
-	g.waiting = append(g.waiting, c)
-	return nil
-}
-
-// belongs returns why a command cannot be one of this group's.
-func (g *Group) belongs(c *command.Command) error {
-	if err := g.inRange(c); err != nil {
-		return err
-	}
-	for i := range c.Batches {
-		key := c.Batches[i].Key
-		if slices.ContainsFunc(c.Batches[:i], func(b command.Batch) bool { return b.Key == key }) {
-			return fmt.Errorf("%w: two batches of partition key %s in one command", engine.ErrInvalid, key)
-		}
-	}
-	return nil
-}
-
-// inRange returns ErrRange if a command has keys of another group.
-func (g *Group) inRange(c *command.Command) error {
-	for i := range c.Batches {
-		key := c.Batches[i].Key
-		if epk := key.EPK(); !g.state.span().Contains(&epk) {
-			return fmt.Errorf("group %d, partition key %s: %w", g.cfg.Log.ID(), key, ErrRange)
-		}
-	}
-	return nil
-}
-
-const (
-	// maxWaiting is how many commands wait for an entry at most.
-	maxWaiting = 4096
-	// gatherBytes, gatherOps and gatherWeight bound what is gathered for one entry: the size of
-	// the commands, their operations, and their size if each patch makes the largest item. The
-	// container takes no more than 8 MiB in one entry. A command that is larger has an entry
-	// of its own, so what the container says of the size of an entry is about that command.
-	gatherBytes  = 1 << 20
-	gatherOps    = 4096
-	gatherWeight = 7 << 20
-)
-
-// gathering is an entry to which commands are added.
-type gathering struct {
-	commands           []*command.Command
-	encoded            [][]byte
-	bytes, ops, weight int
-	keys               map[engine.PartitionKey]bool // also of commands that did not fit
-	ids                map[command.ID]bool
-}
-
-// add adds a command, if it fits.
-func (e *gathering) add(c *command.Command, now time.Time) bool {
-	// An entry has one batch of a key, and a command once.
-	fits := !e.ids[c.ID] && !slices.ContainsFunc(c.Batches, func(b command.Batch) bool { return e.keys[b.Key] })
-	e.ids[c.ID] = true
-	ops, weight := 0, 0
-	for i := range c.Batches {
-		e.keys[c.Batches[i].Key] = true
-		ops += len(c.Batches[i].Operations)
-		for k := range c.Batches[i].Operations {
-			if c.Batches[i].Operations[k].Kind == command.Patch {
-				weight += definition.MaxItemBytes
-			}
-		}
-	}
-	if !fits {
-		return false
-	}
-	c.Time = now
-	b := c.Append(nil)
-	if len(e.commands) > 0 && (e.bytes+len(b) > gatherBytes || e.ops+ops > gatherOps || e.weight+weight+len(b) > gatherWeight) {
-		return false
-	}
-	e.commands, e.encoded = append(e.commands, c), append(e.encoded, b)
-	e.bytes, e.ops, e.weight = e.bytes+len(b), e.ops+ops, e.weight+weight+len(b)
-	return true
-}
-
-// gather makes entries of the commands that wait.
-func (g *Group) gather() error {
-	for len(g.waiting) > 0 && g.unwritten == 0 {
-		if !g.IsLeader() {
-			g.giveUp()
-			return nil
-		}
-		e := gathering{keys: make(map[engine.PartitionKey]bool), ids: make(map[command.ID]bool)}
-		now := g.cfg.Now()
-		g.waiting = slices.DeleteFunc(g.waiting, func(c *command.Command) bool { return e.add(c, now) })
-		err := g.guard(func() error { return g.node.Propose(command.Gather(nil, e.encoded)) })
-		if err != nil && !errors.Is(err, raft.ErrProposalDropped) {
-			return err
-		}
-		for _, c := range e.commands {
-			if err != nil {
-				g.outcomes = append(g.outcomes, Outcome{ID: c.ID, Err: ErrBusy})
-				continue
-			}
-			g.proposed++
-			g.proposals[c.ID] = g.proposed
-		}
-	}
-	return nil
-}
-
-// Campaign has this replica, if it does not lead, ask to be elected.
-func (g *Group) Campaign() error {
-	return g.guard(func() error {
-		_ = g.node.Campaign() // raft may refuse, and the next call tries again
-		return nil
-	})
-}
-
-// ForgetLeader tells a follower that its leader has died: it may vote for another one at
-// once. If the leader lives, the follower learns of it by the next heartbeat.
-func (g *Group) ForgetLeader() error {
-	return g.guard(func() error {
-		_ = g.node.ForgetLeader() // only a leader refuses
-		return nil
-	})
-}
-
-// Successor returns the replica that a leader may hand over to best, and how many entries it
-// lacks: of those that may and have been heard of lately, the one that has most of the log.
-// 0: there is none.
-func (g *Group) Successor(may func(replica uint64) bool) (best, lacks uint64) {
-	if !g.IsLeader() {
-		return 0, 0
-	}
-	last, _ := g.cfg.Log.LastIndex() // never fails
-	match := uint64(0)
-	g.node.WithProgress(func(id uint64, kind raft.ProgressType, pr trackerProgress) {
-		if kind == raft.ProgressTypePeer && id != g.cfg.Log.Replica() && pr.RecentActive && may(id) && (best == 0 || pr.Match > match) {
-			best, match = id, pr.Match
-		}
-	})
-	return best, last - min(last, match)
-}
-
-// ReportUnreachable tells a leader that messages to a replica were lost.
-func (g *Group) ReportUnreachable(replica uint64) error {
-	return g.guard(func() error { g.node.ReportUnreachable(replica); return nil })
-}
-
-// ProposeChange proposes a change of the members. Config tells when it was made.
-func (g *Group) ProposeChange(c *pb.ConfChangeV2) error {
-	if !g.IsLeader() {
-		return ErrNotLeader
-	}
-	err := g.guard(func() error { return g.node.ProposeConfChange(c) })
-	if errors.Is(err, raft.ErrProposalDropped) {
-		return ErrBusy
-	}
-	return err
-}
-
-// TransferLeader has this replica, which leads, hand over to another one. It takes no
-// proposals meanwhile. If it still leads an election timeout later, the other one did not come.
-func (g *Group) TransferLeader(to uint64) error {
-	if !g.IsLeader() {
-		return ErrNotLeader
-	}
-	return g.guard(func() error { g.node.TransferLeader(to); return nil })
-}
-
-// Read begins a linearizable read. Work.Reads says when it may read. If that does not come
-// in time, since there is no leader or a message was lost, call EndRead and begin another.
-func (g *Group) Read() (ReadID, error) {
-	g.readCount++
-	r := &read{id: ReadID(g.readCount)}
-	copy(r.ctx[:], g.boot[:])
-	binary.LittleEndian.PutUint64(r.ctx[8:], g.readCount)
-	if mutant.On(mutant.ReusedReadID) {
-		r.ctx = [16]byte{1}
-	}
-	if mutant.On(mutant.ReadWithoutIndex) && g.IsLeader() {
-		r.index = max(g.state.applied, 1)
-	}
-	g.reads = append(g.reads, r)
-	err := g.guard(func() error {
-		if r.index == 0 {
-			g.readIndex(func() { g.node.ReadIndex(slices.Clone(r.ctx[:])) })
-		}
-		return nil
-	})
-	return r.id, err
-}
-
-// EndRead gives a read up.
-func (g *Group) EndRead(id ReadID) {
-	g.reads = slices.DeleteFunc(g.reads, func(r *read) bool { return r.id == id })
-}
 
 // Ready returns what is to be done, nil if there is nothing.
 func (g *Group) Ready() (*Work, error) {
@@ -718,34 +450,6 @@ func (g *Group) take(rd raft.Ready, w *Work) {
 	}
 }
 
-// giveUp ends the proposals of a replica that is not the leader any more.
-func (g *Group) giveUp() {
-	ids := make([]command.ID, 0, len(g.proposals))
-	for id := range g.proposals {
-		ids = append(ids, id)
-	}
-	slices.SortFunc(ids, func(a, b command.ID) int { return int(g.proposals[a]) - int(g.proposals[b]) })
-	for _, id := range ids {
-		g.outcomes = append(g.outcomes, Outcome{ID: id, Err: ErrUnknown})
-	}
-	clear(g.proposals)
-	for _, c := range g.waiting {
-		g.outcomes = append(g.outcomes, Outcome{ID: c.ID, Err: ErrNotLeader})
-	}
-	g.waiting, g.late, g.passing = nil, nil, false // their callers begin new reads
-}
-
-// finishReads ends the reads that the partition has come far enough for.
-func (g *Group) finishReads() {
-	g.reads = slices.DeleteFunc(g.reads, func(r *read) bool {
-		if r.index == 0 || g.held < r.index || g.state.applied < r.index {
-			return false
-		}
-		g.done = append(g.done, ReadDone{ID: r.id, Index: r.index})
-		return true
-	})
-}
-
 // Write writes an append to the log, not durably, or installs a snapshot. After an error the
 // group has stopped.
 func (g *Group) Write(ctx context.Context, a *Append) error {
@@ -802,12 +506,4 @@ func (g *Group) answer(m *pb.Message) error {
 		}
 		return nil
 	})
-}
-
-// Term returns the Raft term that this replica has come to.
-func (g *Group) Term() uint64 {
-	if g.failed != nil {
-		return 0
-	}
-	return g.node.BasicStatus().HardState.GetTerm()
 }

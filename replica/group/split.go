@@ -230,28 +230,6 @@ func partitionOf(c *engine.Container, span partmap.Range) (engine.PartitionStats
 	return engine.PartitionStats{}, fmt.Errorf("%q has no physical partition with the range [%s, %s): %w", c.Name(), lo, hi, engine.ErrNotFound)
 }
 
-// partitionsIn returns the physical partitions that have a part of a range.
-func partitionsIn(c *engine.Container, span partmap.Range) (in []partition, err error) {
-	for _, p := range c.Partitions() {
-		lo, errLo := partmap.ParseEPK(p.Min)
-		hi, errHi := partmap.ParseEPK(p.Max)
-		if err = errors.Join(errLo, errHi); err != nil {
-			return nil, err
-		}
-		if r := (partmap.Range{Min: lo, Max: hi}); r.Overlaps(span) {
-			in = append(in, partition{p.ID, r, p.Absent})
-		}
-	}
-	return in, nil
-}
-
-// partition is a physical partition.
-type partition struct {
-	id     engine.PartitionID
-	span   partmap.Range
-	absent bool
-}
-
 // room returns why a snapshot of a range cannot be installed; ErrNoRoom. What this replica
 // has itself, and what is absent, is room.
 func (g *Group) room(span partmap.Range) error {

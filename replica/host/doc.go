@@ -19,6 +19,18 @@
 //     durable.
 //  4. A node that has been started once has a Raft log: node.json says so, durably, before the
 //     first group runs. So a log that is lost is noticed.
+//  5. Of a group the node has one replica at a time. An id that was removed from this node does
+//     not come back: the logs refuse it.
+//  6. A replica is destroyed only upon the notice of a leader that has applied its removal, and
+//     another entry since.
+//
+// # Changes
+//
+// Host.Split, AddReplica, Promote, RemoveReplica and Transfer change a group, at its leader. The id
+// of a replica contains its node (topology.ReplicaID), so messages find their way without a map.
+// A node makes a replica of which it has not heard, empty, when a leader or a candidate sends it a
+// message. What a crash leaves of a split, package group says; the host adds nothing that is on
+// disk.
 //
 // # When a leader dies
 //

@@ -2,9 +2,9 @@ package host
 
 import (
 	"errors"
-	"slices"
 	"time"
 
+	"github.com/cleavestore/cleave/replica/topology"
 	"github.com/cleavestore/cleave/wal"
 )
 
@@ -41,10 +41,12 @@ func (h *Host) Disconnected(node uint64) {
 	if h.closing.Load() {
 		return
 	}
-	for _, r := range h.ordered {
+	for _, r := range h.replicas.all() {
 		r.do(func() {
-			if r.g != nil && r.g.IsLeader() && slices.Contains(r.def.Replicas, node) {
-				r.check(r.g.ReportUnreachable(node))
+			if d := r.status.described.Load(); d != nil && r.g != nil && r.g.IsLeader() {
+				if on, ok := d.On(topology.NodeID(node)); ok {
+					r.check(r.g.ReportUnreachable(on.ID))
+				}
 			}
 		})
 	}
@@ -52,7 +54,7 @@ func (h *Host) Disconnected(node uint64) {
 		if h.connectedFor(node) > 0 || h.closing.Load() {
 			return
 		}
-		for _, r := range h.ordered {
+		for _, r := range h.replicas.all() {
 			if r.status.leader.Load() == node {
 				r.do(func() { r.lost(node) })
 			}
@@ -73,7 +75,7 @@ func (h *Host) connectedFor(node uint64) time.Duration {
 
 // lost is called when the node of the leader is gone.
 func (r *replica) lost(node uint64) {
-	if r.g == nil || r.g.Leader() != node {
+	if r.g == nil || nodeOf(r.g.Leader()) != node {
 		return
 	}
 	if r.check(r.g.ForgetLeader()); r.g == nil {
@@ -81,7 +83,7 @@ func (r *replica) lost(node uint64) {
 	}
 	// The others have noticed it too. They do not ask all at once.
 	rank := 0
-	for _, o := range r.def.Replicas {
+	for _, o := range r.voters() {
 		if o == r.h.cfg.Node {
 			break
 		}
@@ -122,12 +124,15 @@ func (r *replica) seekLeader() {
 
 // prefer hands over to the preferred leader, if that is there and has nearly everything.
 func (r *replica) prefer() {
-	first := r.def.Replicas[0]
-	if r.g == nil || r.balance > 0 || first == r.h.cfg.Node || r.h.closing.Load() || !r.status.leading.Load() || r.h.connectedFor(first) < steadyTime {
+	if r.g == nil || r.balance > 0 || r.h.closing.Load() || !r.status.leading.Load() {
 		return
 	}
 	r.balance = lookTicks
-	if to, lacks := r.g.Successor(func(o uint64) bool { return o == first }); to != 0 && lacks <= mostLacking {
+	nodes := r.voters()
+	if len(nodes) == 0 || nodes[0] == r.h.cfg.Node || r.h.connectedFor(nodes[0]) < steadyTime {
+		return
+	}
+	if to, lacks := r.g.Successor(func(o uint64) bool { return nodeOf(o) == nodes[0] }); to != 0 && lacks <= mostLacking {
 		r.balance = balanceTicks
 		r.check(r.g.TransferLeader(to))
 	}
@@ -138,7 +143,7 @@ func (r *replica) handOver() {
 	if r.g == nil || !r.g.IsLeader() {
 		return
 	}
-	to, _ := r.g.Successor(func(o uint64) bool { return r.h.connectedFor(o) > 0 })
+	to, _ := r.g.Successor(func(o uint64) bool { return r.h.connectedFor(nodeOf(o)) > 0 })
 	if to != 0 {
 		r.balance = balanceTicks
 		r.check(r.g.TransferLeader(to))

@@ -10,6 +10,7 @@ import (
 	"path"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -23,6 +24,7 @@ import (
 	"github.com/cleavestore/cleave/replica/command"
 	"github.com/cleavestore/cleave/replica/group"
 	"github.com/cleavestore/cleave/replica/raftlog"
+	"github.com/cleavestore/cleave/replica/topology"
 	"github.com/cleavestore/cleave/replica/transport"
 )
 
@@ -32,6 +34,8 @@ var (
 	ErrClosed = errors.New("node is closed")
 	// ErrNoGroup says that this node has no replica of the group.
 	ErrNoGroup = errors.New("node has no replica of the group")
+	// ErrTooMany says that the node has as many groups as it can.
+	ErrTooMany = errors.New("node has too many groups")
 	// ErrIdentity says that a directory is not that of this node.
 	ErrIdentity = errors.New("directory is not that of the node")
 )
@@ -58,6 +62,7 @@ const (
 type Network interface {
 	Send(node, group uint64, m *pb.Message) bool
 	SendSnapshot(ctx context.Context, node, group, from, to uint64, write func(io.Writer) (*pb.Message, error)) error
+	SetPeer(node uint64, address string)
 	Peers() []transport.PeerStatus
 	Close()
 }
@@ -82,6 +87,13 @@ type Config struct {
 	SnapshotBytesPerSecond int
 	Logger                 *slog.Logger // nil: silent
 
+	// Avoid says of which nodes leaders are not wanted, since they are to lose their replicas.
+	// Nil: of none.
+	Avoid func(node uint64) bool
+	// Changed is called when what this node knows of a group has changed: the range, the members,
+	// or who leads. It must not wait. Nil: nobody wants to know.
+	Changed func(group uint64)
+
 	// fs replaces, in tests, the file system of all but the store.
 	fs vfs.FS
 	// keepEntries lowers, in tests, how many entries logs keep for followers that are behind.
@@ -95,8 +107,9 @@ type Host struct {
 	db       *engine.DB
 	log      *raftlog.Store
 	net      Network
-	replicas map[uint64]*replica
-	ordered  []*replica
+	replicas replicas
+	joining  sync.Mutex     // held while a replica is made that was not here
+	joins    chan [3]uint64 // groups and replicas for which messages have come, and who has sent them
 	queue    chan *replica
 	sync     syncer
 	late     late
@@ -208,10 +221,11 @@ func Open(ctx context.Context, cfg Config) (_ *Host, err error) {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	h := &Host{
-		cfg: cfg, fs: cfg.fs, replicas: make(map[uint64]*replica), ready: make(chan struct{}), stop: make(chan struct{}), failed: make(chan struct{}),
+		cfg: cfg, fs: cfg.fs, ready: make(chan struct{}), stop: make(chan struct{}), failed: make(chan struct{}),
 		sending: make(chan struct{}, 1), receiving: make(chan struct{}, 1), began: time.Now(),
 	}
 	h.peers.since = make(map[uint64]time.Time)
+	h.joins = make(chan [3]uint64, 64)
 	h.sync.init()
 	h.late.wake = make(chan struct{}, 1)
 	if h.fs == nil {
@@ -230,7 +244,7 @@ func Open(ctx context.Context, cfg Config) (_ *Host, err error) {
 		}
 		return nil, err
 	}
-	h.queue = make(chan *replica, len(h.ordered))
+	h.queue = make(chan *replica, 2*maxReplicas)
 	h.ctx, h.cancel = context.WithCancel(context.Background())
 	// What comes before the workers run waits in the queue.
 	if h.net, err = cfg.Network(h); err != nil {
@@ -244,6 +258,7 @@ func Open(ctx context.Context, cfg Config) (_ *Host, err error) {
 	h.tasks.Go(h.lateLoop)
 	h.tasks.Go(h.tickLoop)
 	h.tasks.Go(h.janitor)
+	h.tasks.Go(h.joinLoop)
 	return h, nil
 }
 
@@ -283,13 +298,14 @@ func (h *Host) openStores(ctx context.Context) error {
 	if err = h.clearIncoming(); err != nil {
 		return err
 	}
-	// The manifest of the log names each group that this node has ever had, so a group that
-	// it does not name is new here.
+	// The manifest of the log names each group that this node has or has had, so one of its first
+	// groups that it does not name is new here.
 	for _, g := range mine {
-		if h.log.Group(g.ID) == nil {
-			if _, err = h.log.Create(g.ID, h.cfg.Node, group.FirstBase(g.Replicas, window)); err != nil {
-				return err
-			}
+		if h.log.Group(g.ID) != nil {
+			continue
+		}
+		if _, err = h.log.Create(g.ID, h.cfg.Node, group.FirstBase(g.Replicas, window)); err != nil && !errors.Is(err, raftlog.ErrRemoved) {
+			return err
 		}
 	}
 	if !id.Started {
@@ -298,27 +314,87 @@ func (h *Host) openStores(ctx context.Context) error {
 			return err
 		}
 	}
-	for _, g := range mine {
-		r, err := h.openReplica(ctx, g)
+	if err = h.openReplicas(ctx); err != nil {
+		return err
+	}
+	return h.evictStrangers(ctx)
+}
+
+// openReplicas opens the replicas whose logs are here.
+func (h *Host) openReplicas(ctx context.Context) error {
+	h.replicas.init()
+	layouts := make(map[string]*group.Layout)
+	for i := range h.cfg.Cluster.Containers {
+		name := h.cfg.Cluster.Containers[i].Name
+		c, err := h.db.Container(name)
 		if err != nil {
 			return err
 		}
-		h.replicas[g.ID], h.ordered = r, append(h.ordered, r)
+		if layouts[name], err = group.NewLayout(c); err != nil {
+			return err
+		}
+	}
+	first := make(map[uint64]cluster.Group)
+	for _, g := range h.cfg.Cluster.Groups() {
+		first[g.ID] = g
+	}
+	var all []*replica
+	for _, log := range h.log.Groups() {
+		def, found := first[log.ID()]
+		if !found {
+			def = cluster.Group{ID: log.ID(), Container: h.cfg.Cluster.ContainerOf(log.ID())}
+		}
+		if node := nodeOf(log.Replica()); node != h.cfg.Node {
+			return fmt.Errorf("the log of group %d is that of a replica on node %d: %w %d", log.ID(), node, ErrIdentity, h.cfg.Node)
+		}
+		r, err := h.openReplica(ctx, def, layouts[def.Container])
+		if errors.Is(err, raftlog.ErrRemoved) {
+			continue // its removal was interrupted, and is complete now
+		} else if err != nil {
+			return err
+		}
+		all = append(all, r)
+	}
+	return h.replicas.add(all...)
+}
+
+// evictStrangers removes the ranges of new containers of which this node has no group: a
+// partition to which no entry was ever applied is none of a group's.
+func (h *Host) evictStrangers(ctx context.Context) error {
+	for i := range h.cfg.Cluster.Containers {
+		c, err := h.db.Container(h.cfg.Cluster.Containers[i].Name)
+		if err != nil {
+			return err
+		}
+		for _, p := range c.Partitions() {
+			if p.Absent {
+				continue
+			}
+			if applied, err := c.AppliedIndex(p.ID); err != nil {
+				return err
+			} else if applied > 0 {
+				continue
+			}
+			if err = c.Evict(ctx, p.ID); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
 }
 
-// mine returns the groups of which this node has a replica.
+// mine returns the groups that this node has had a replica of from the beginning.
 func (h *Host) mine() (out []cluster.Group) {
 	for _, g := range h.cfg.Cluster.Groups() {
-		for _, node := range g.Replicas {
-			if node == h.cfg.Node {
-				out = append(out, g)
-			}
+		if slices.Contains(g.Replicas, h.cfg.Node) {
+			out = append(out, g)
 		}
 	}
 	return out
 }
+
+// nodeOf returns the node of a replica.
+func nodeOf(replica uint64) uint64 { return uint64(topology.NodeOf(replica)) }
 
 func (h *Host) clearIncoming() error {
 	if err := vfs.MkdirSync(h.fs, incomingDir); err != nil {
@@ -357,14 +433,14 @@ func (h *Host) Close() error {
 		return ErrClosed
 	}
 	for end := time.Now().Add(closeTime); time.Now().Before(end) && h.leads() && h.failure.Load() == nil; {
-		for _, r := range h.ordered {
+		for _, r := range h.replicas.all() {
 			r.do(r.handOver)
 		}
 		time.Sleep(h.cfg.Tick / 4)
 	}
 	h.net.Close()
 	h.halt()
-	for _, r := range h.ordered {
+	for _, r := range h.replicas.all() {
 		r.close()
 	}
 	return h.closeStores()
@@ -382,8 +458,8 @@ func (h *Host) halt() {
 
 // leads reports whether a replica here leads, and another could.
 func (h *Host) leads() bool {
-	for _, r := range h.ordered {
-		if r.status.leading.Load() && len(r.def.Replicas) > 1 {
+	for _, r := range h.replicas.all() {
+		if r.status.leading.Load() && len(r.voters()) > 1 {
 			return true
 		}
 	}
@@ -409,13 +485,16 @@ func (h *Host) DB() *engine.DB { return h.db }
 // Cluster returns the description of the cluster.
 func (h *Host) Cluster() *cluster.Cluster { return h.cfg.Cluster }
 
+// SetPeer tells of another node, the first time or again with another address.
+func (h *Host) SetPeer(node uint64, address string) { h.net.SetPeer(node, address) }
+
 // Node returns the id of this node.
 func (h *Host) Node() uint64 { return h.cfg.Node }
 
 // Propose proposes a command to a group. done is called once with the outcome, by another
 // goroutine or this one; it must not wait.
 func (h *Host) Propose(id uint64, c *command.Command, done func(group.Outcome)) {
-	r := h.replicas[id]
+	r := h.replicas.get(id)
 	if r == nil {
 		done(group.Outcome{ID: c.ID, Err: ErrNoGroup})
 		return
@@ -429,7 +508,7 @@ func (h *Host) Propose(id uint64, c *command.Command, done func(group.Outcome)) 
 // everything that was acknowledged before the call of Confirm. It must not wait. While there
 // is no leader, done is not called.
 func (h *Host) Confirm(id uint64, done func(error)) {
-	r := h.replicas[id]
+	r := h.replicas.get(id)
 	if r == nil {
 		done(ErrNoGroup)
 		return
@@ -442,7 +521,7 @@ func (h *Host) Confirm(id uint64, done func(error)) {
 // Leader returns the node that leads a group, as far as this one knows, 0 if it knows none,
 // and the newest entry that was applied here.
 func (h *Host) Leader(id uint64) (node, applied uint64) {
-	r := h.replicas[id]
+	r := h.replicas.get(id)
 	if r == nil {
 		return 0, 0
 	}
@@ -450,19 +529,32 @@ func (h *Host) Leader(id uint64) (node, applied uint64) {
 }
 
 // Has reports whether this node has a replica of a group, and the group has a partition key of
-// a container.
+// a container, as far as the replica has applied.
 func (h *Host) Has(id uint64, container string, key engine.PartitionKey) bool {
-	r := h.replicas[id]
+	r := h.replicas.get(id)
 	if r == nil || r.def.Container != container || !key.Valid() {
 		return false
 	}
+	d := r.status.described.Load()
 	epk := key.EPK()
-	return r.def.Range.Contains(&epk)
+	return d != nil && d.Range.Contains(&epk)
 }
 
-// Message implements transport.Handler.
-func (h *Host) Message(_, id uint64, m *pb.Message) {
-	if r := h.replicas[id]; r != nil && m.GetTo() == h.cfg.Node {
+// Message implements transport.Handler. A message of a leader or a candidate for a replica of
+// this node that it does not have makes an empty one: see package group.
+func (h *Host) Message(from, id uint64, m *pb.Message) {
+	if nodeOf(m.GetTo()) != h.cfg.Node || nodeOf(m.GetFrom()) != from {
+		return
+	}
+	r := h.replicas.get(id)
+	if r == nil && begins(m.GetType()) && !isNotice(m) {
+		select {
+		case h.joins <- [3]uint64{id, m.GetTo(), m.GetFrom()}:
+		default:
+		}
+		return // Raft repeats it
+	}
+	if r != nil && r.log.Replica() == m.GetTo() {
 		r.message(m)
 	}
 }
@@ -499,12 +591,12 @@ func (h *Host) tickLoop() {
 		}
 		n := h.ticks.Add(1)
 		stalled := h.sync.stalled()
-		for _, r := range h.ordered {
+		for _, r := range h.replicas.all() {
 			r.tick()
 		}
 		if stalled && n%(electionTicks/2) == 0 {
 			h.cfg.Logger.Warn("a sync of the Raft log takes long: leaderships are handed over", "node", h.cfg.Node)
-			for _, r := range h.ordered {
+			for _, r := range h.replicas.all() {
 				r.do(r.handOver)
 			}
 		}

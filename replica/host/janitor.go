@@ -1,10 +1,14 @@
 package host
 
 import (
+	"cmp"
 	"errors"
+	"fmt"
 	"io"
+	"slices"
 	"time"
 
+	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/internal/fault"
 	"github.com/cleavestore/cleave/internal/vfs"
 )
@@ -16,7 +20,7 @@ const janitorTime = time.Second
 func (h *Host) janitor() {
 	t := time.NewTicker(janitorTime)
 	defer t.Stop()
-	kept, appends, vouched := uint64(0), uint64(0), uint64(0)
+	kept, appends, vouched, round := uint64(0), uint64(0), uint64(0), 0
 	for {
 		select {
 		case <-h.ctx.Done():
@@ -24,7 +28,8 @@ func (h *Host) janitor() {
 		case <-t.C:
 		}
 		if h.logged() >= kept+truncateBytes {
-			if err := h.truncate(); err != nil && h.ctx.Err() == nil {
+			round++
+			if err := h.truncate(h.grown(round)); err != nil && h.ctx.Err() == nil {
 				h.cfg.Logger.Error("the Raft logs were not truncated", "node", h.cfg.Node, "err", err)
 			}
 			kept = h.logged()
@@ -41,38 +46,95 @@ func (h *Host) janitor() {
 
 // logged returns the size of the data of all logs, in bytes.
 func (h *Host) logged() (sum uint64) {
-	for _, r := range h.ordered {
+	for _, r := range h.replicas.all() {
 		sum += r.status.logged.Load()
 	}
 	return sum
 }
 
-// truncate drops what the logs need not have any more: one flush and one manifest for all.
-func (h *Host) truncate() error {
-	held := make([]uint64, len(h.ordered))
-	for i, r := range h.ordered {
-		held[i] = r.status.held.Load()
-	}
-	if err := h.db.Flush(h.ctx); err != nil {
-		return err
-	}
-	for i, r := range h.ordered {
-		if r.status.logged.Load() == 0 {
-			continue
+// grown returns the replicas whose logs hold most of what all have grown by since they were
+// truncated: few have to be flushed then. Every allRounds-th time it returns all that have
+// grown, since a log file goes when no group needs it.
+func (h *Host) grown(round int) (out []*replica) {
+	sum := uint64(0)
+	for _, r := range h.replicas.all() {
+		if n := r.growth(); n > 0 {
+			out = append(out, r)
+			sum += n
 		}
-		done := make(chan struct{})
-		r.call(func() { r.check(r.with(func() error { return r.g.TruncateFlushed(held[i]) })) }, func() { close(done) })
-		select {
-		case <-done:
-		case <-h.ctx.Done():
-			return nil
+	}
+	if round%allRounds == 0 {
+		return out
+	}
+	slices.SortFunc(out, func(a, b *replica) int { return cmp.Compare(b.growth(), a.growth()) })
+	most := uint64(0)
+	for i, r := range out {
+		if most += r.growth(); most >= sum-sum/4 {
+			return out[:i+1]
 		}
+	}
+	return out
+}
+
+const allRounds = 8
+
+// growth returns by how much the log has grown since it was truncated, in bytes.
+func (r *replica) growth() uint64 {
+	now, kept := r.status.logged.Load(), r.status.kept.Load()
+	return now - min(now, kept)
+}
+
+// truncate drops what the logs need not have any more: each group's partition is flushed, and one
+// manifest is written for all.
+func (h *Host) truncate(some []*replica) error {
+	var errs []error
+	for _, r := range some {
+		errs = append(errs, h.truncateOne(r))
 	}
 	err := h.log.Note()
 	if errors.Is(err, fault.ErrOutcomeUnknown) {
 		h.fail(err)
 	}
-	return err
+	return errors.Join(append(errs, err)...)
+}
+
+func (h *Host) truncateOne(r *replica) error {
+	var partition engine.PartitionID
+	if !r.await(func() { partition = r.g.Partition() }) || partition == 0 {
+		return nil
+	}
+	c, err := h.db.Container(r.def.Container)
+	if err != nil {
+		return err
+	}
+	held, err := c.FlushPartition(h.ctx, partition)
+	if errors.Is(err, engine.ErrNotFound) || errors.Is(err, engine.ErrNotHere) {
+		return nil // it has split, or is not here any more
+	} else if err != nil {
+		return fmt.Errorf("group %d: %w", r.def.ID, err)
+	}
+	// If the partition was replaced by a snapshot meanwhile, the log begins behind that.
+	r.await(func() { r.check(r.g.TruncateFlushed(held)) })
+	r.status.kept.Store(r.status.logged.Load())
+	return nil
+}
+
+// await has a worker call f, and returns when what the group has to do then is done. False: the
+// replica has failed, or the host closes.
+func (r *replica) await(f func()) (ok bool) {
+	done := make(chan bool, 1)
+	called := false
+	r.call(func() {
+		if called = r.g != nil; called {
+			f()
+		}
+	}, func() { done <- called })
+	select {
+	case ok = <-done:
+		return ok
+	case <-r.h.ctx.Done():
+		return false
+	}
 }
 
 // openSpool opens a file with a stream.

@@ -69,14 +69,14 @@ func (r *replica) send(m *pb.Message) {
 		}
 		delete(r.held, m.GetTo())
 	}
-	r.h.net.Send(m.GetTo(), r.def.ID, m)
+	r.h.net.Send(nodeOf(m.GetTo()), r.def.ID, m)
 }
 
 // sendLate sends what was held back.
 func (r *replica) sendLate() {
 	r.late = false
 	for to, m := range r.held {
-		r.h.net.Send(to, r.def.ID, m)
+		r.h.net.Send(nodeOf(to), r.def.ID, m)
 	}
 	clear(r.held)
 }

@@ -29,7 +29,7 @@ type Hold struct {
 // Hold returns the partition of a group's replica here. Call it before a read, and Index
 // behind it. group.ErrBusy: there is no partition for now.
 func (h *Host) Hold(id uint64) (Hold, error) {
-	r := h.replicas[id]
+	r := h.replicas.get(id)
 	if r == nil {
 		return Hold{}, ErrNoGroup
 	}
@@ -58,7 +58,7 @@ func (o Hold) Index() (uint64, error) {
 // Await calls done when the replica here is as fresh as a read demands. It must not wait. What
 // the replica lacks it gets by a round of Confirm; if it knows no leader, done gets group.ErrBusy.
 func (h *Host) Await(id uint64, f Fresh, done func(error)) {
-	r := h.replicas[id]
+	r := h.replicas.get(id)
 	if r == nil {
 		done(ErrNoGroup)
 		return

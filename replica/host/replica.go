@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"slices"
 	"sync"
@@ -14,6 +15,7 @@ import (
 	"github.com/cleavestore/cleave/replica/command"
 	"github.com/cleavestore/cleave/replica/group"
 	"github.com/cleavestore/cleave/replica/raftlog"
+	"github.com/cleavestore/cleave/replica/topology"
 )
 
 // replica is a replica of a group.
@@ -41,13 +43,20 @@ type replica struct {
 	late    bool                   // and the host will have them sent
 	balance int                    // ticks until it may hand over to the preferred leader
 
+	idle    int             // ticks since it has heard of a leader
+	heard   uint64          // replica that the newest message was from
+	telling map[uint64]bool // replicas that the leader is about to tell that they were removed
+	gone    bool            // it was destroyed
+
 	status struct {
-		leading                             atomic.Bool
-		leader, term, applied, held, logged atomic.Uint64
-		partition                           atomic.Uint64 // of the store; 0: there is none
-		known                               atomic.Uint64 // newest entry of the log
-		confirmed                           atomic.Int64  // when the newest round of reads began that was confirmed, as Host.moment has it
-		failed                              atomic.Pointer[error]
+		described                                 atomic.Pointer[topology.Group] // nil: it waits for a snapshot
+		lacks                                     atomic.Uint64                  // entries that the incoming replica lacks, and one more; 0: not known
+		leading                                   atomic.Bool
+		leader, term, applied, held, logged, kept atomic.Uint64
+		partition                                 atomic.Uint64 // of the store; 0: there is none
+		known                                     atomic.Uint64 // newest entry of the log
+		confirmed                                 atomic.Int64  // when the newest round of reads began that was confirmed, as Host.moment has it
+		failed                                    atomic.Pointer[error]
 	}
 }
 
@@ -96,22 +105,22 @@ const (
 	reopenTime = time.Second
 )
 
-func (h *Host) openReplica(ctx context.Context, def cluster.Group) (*replica, error) {
-	r := &replica{h: h, def: def, log: h.log.Group(def.ID), waiters: make(map[command.ID]func(group.Outcome)), held: make(map[uint64]*pb.Message)}
-	if err := r.open(ctx); err != nil {
+func (h *Host) openReplica(ctx context.Context, def cluster.Group, layout *group.Layout) (*replica, error) {
+	r := &replica{h: h, def: def, log: h.log.Group(def.ID), waiters: make(map[command.ID]func(group.Outcome)), held: make(map[uint64]*pb.Message), telling: make(map[uint64]bool)}
+	if err := r.open(ctx, layout); err != nil {
 		return nil, err
 	}
 	r.publish()
 	return r, nil
 }
 
-func (r *replica) open(ctx context.Context) (err error) {
+func (r *replica) open(ctx context.Context, layout *group.Layout) (err error) {
 	c, err := r.h.db.Container(r.def.Container)
 	if err != nil {
 		return err
 	}
 	r.g, err = group.Open(ctx, group.Config{
-		Log: r.log, DB: r.h.db, Container: c, Min: r.def.Range.Min.String(), Max: r.def.Range.Max.String(), Now: time.Now,
+		Log: r.log, DB: r.h.db, Container: c, Min: r.def.Range.Min.String(), Max: r.def.Range.Max.String(), Layout: layout, Now: time.Now,
 		ElectionTicks: electionTicks, HeartbeatTicks: heartbeatTicks, KeepEntries: r.h.cfg.keepEntries, KeepBytes: keepBytes,
 	})
 	return err
@@ -214,7 +223,7 @@ func (r *replica) process(b *batch) {
 		r.passTick()
 	}
 	for _, m := range b.messages {
-		r.check(r.with(func() error { return r.g.Step(m) }))
+		r.step(m)
 	}
 	for _, w := range b.written {
 		if w.g == r.g && r.g != nil {
@@ -228,6 +237,9 @@ func (r *replica) process(b *batch) {
 		r.take(p)
 	}
 	r.reads.waiting = append(r.reads.waiting, b.confirms...)
+	if r.gone {
+		r.refuse(r.failure)
+	}
 	r.beginRound()
 	r.pump()
 	for _, c := range b.calls {
@@ -268,6 +280,7 @@ func (r *replica) passTick() {
 	}
 	r.seekLeader()
 	r.prefer()
+	r.wonder()
 }
 
 // take proposes a command.
@@ -364,6 +377,7 @@ func (r *replica) carryOut(w *group.Work) {
 		}
 		r.h.sync.add(r, r.g, a)
 	}
+	r.began(w.Created)
 	r.applies = append(r.applies, w.Applies...)
 	r.apply()
 }
@@ -401,6 +415,11 @@ func (r *replica) check(err error) {
 	if err == nil || r.g == nil || !errors.Is(err, group.ErrFailed) {
 		return
 	}
+	r.fail(err)
+}
+
+// fail closes the replica.
+func (r *replica) fail(err error) {
 	r.g, r.failure, r.applies = nil, err, nil
 	r.h.cfg.Logger.Error("a replica has failed", "node", r.h.cfg.Node, "group", r.def.ID, "err", err)
 	r.refuse(group.ErrUnknown)
@@ -412,13 +431,17 @@ func (r *replica) check(err error) {
 
 // reopen opens a replica that has failed.
 func (r *replica) reopen() {
-	if r.g != nil || r.h.closing.Load() {
+	if r.g != nil || r.gone || r.h.closing.Load() {
 		return
 	}
 	// The group takes all that its log has for durable.
 	err := r.h.log.Vouch()
 	if err == nil {
-		err = r.open(context.Background())
+		err = r.open(context.Background(), nil)
+	}
+	if errors.Is(err, raftlog.ErrRemoved) {
+		r.leave()
+		return
 	}
 	if err != nil {
 		r.g = nil
@@ -468,8 +491,9 @@ func (r *replica) publish() {
 		return
 	}
 	v := r.g.View()
-	s.leading.Store(v.Leads)
-	s.leader.Store(v.Leader)
+	leader := nodeOf(v.Leader)
+	changed := s.leading.Swap(v.Leads) != v.Leads
+	changed = s.leader.Swap(leader) != leader || changed
 	s.term.Store(v.Term)
 	s.applied.Store(r.g.Applied())
 	s.held.Store(r.g.Held())
@@ -477,4 +501,19 @@ func (r *replica) publish() {
 	last, _ := r.log.LastIndex() // never fails
 	s.known.Store(last)
 	s.logged.Store(uint64(r.log.Bytes()))
+	if d := s.described.Load(); r.g.Applied() > 0 && (d == nil || d.Epoch < r.g.ChangedAt()) {
+		s.described.Store(r.describe())
+		changed = true
+	}
+	r.follow()
+	if changed && r.h.cfg.Changed != nil {
+		r.h.cfg.Changed(r.def.ID)
+	}
+}
+
+// emptyCommand makes a command that does nothing.
+func (h *Host) emptyCommand(after uint64) *command.Command {
+	c := &command.Command{After: after, Time: time.UnixMilli(0)}
+	rand.Read(c.ID[:]) // never fails
+	return c
 }

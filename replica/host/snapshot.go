@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"path"
-	"slices"
 	"time"
 
 	pb "go.etcd.io/raft/v3/raftpb"
@@ -14,6 +13,10 @@ import (
 	"github.com/cleavestore/cleave/internal/vfs"
 	"github.com/cleavestore/cleave/replica/transport"
 )
+
+// refusedTicks is how long a group waits before it sends another snapshot to a node that has
+// refused one.
+const refusedTicks = 5
 
 // errOne says that another snapshot is under way.
 var errOne = errors.New("the node takes one snapshot at a time")
@@ -35,7 +38,7 @@ func (r *replica) sendSnapshot(m *pb.Message) {
 		defer func() { <-h.sending }()
 		begun := time.Now()
 		size := int64(0)
-		err := h.net.SendSnapshot(h.ctx, to, r.def.ID, m.GetFrom(), to, func(w io.Writer) (*pb.Message, error) {
+		err := h.net.SendSnapshot(h.ctx, nodeOf(to), r.def.ID, m.GetFrom(), to, func(w io.Writer) (*pb.Message, error) {
 			c, err := h.db.Container(r.def.Container)
 			if err != nil {
 				return nil, err
@@ -48,11 +51,13 @@ func (r *replica) sendSnapshot(m *pb.Message) {
 			}
 			return r.snapshotAt(m, content.Index)
 		})
-		report(err == nil)
 		if err != nil {
+			// Of ErrNoRoom, say: the node has a part of the range in a group that is to split first.
+			time.AfterFunc(refusedTicks*h.cfg.Tick, func() { report(false) })
 			h.cfg.Logger.Warn("a snapshot was not sent", "node", h.cfg.Node, "group", r.def.ID, "to", to, "err", err)
 			return
 		}
+		report(true)
 		h.cfg.Logger.Info("a snapshot was sent", "node", h.cfg.Node, "group", r.def.ID, "to", to, "bytes", size, "took", time.Since(begun))
 	})
 }
@@ -102,8 +107,8 @@ func (p *paced) Write(b []byte) (int, error) {
 // Snapshot implements transport.Handler: it keeps the stream in a file and has the group
 // install it.
 func (h *Host) Snapshot(_ context.Context, s *transport.Incoming) error {
-	r := h.replicas[s.Group]
-	if r == nil || s.To != h.cfg.Node || !slices.Contains(r.def.Replicas, s.From) {
+	r := h.replicas.get(s.Group)
+	if r == nil || s.To != r.log.Replica() || nodeOf(s.From) != s.Node {
 		return fmt.Errorf("group %d: %w", s.Group, ErrNoGroup)
 	}
 	select {

@@ -31,8 +31,11 @@ type GroupStatus struct {
 	Container string   `json:"container"`
 	Min       string   `json:"min"` // effective partition keys, as those of a physical partition
 	Max       string   `json:"max"`
-	Replicas  []uint64 `json:"replicas"` // nodes
-	Leader    uint64   `json:"leader"`   // node; 0: none is known
+	Replicas  []uint64 `json:"replicas"`           // nodes whose replicas vote; the first one is preferred as the leader
+	Epoch     uint64   `json:"epoch"`              // entry of the newest change of the range or the members
+	Incoming  uint64   `json:"incoming,omitempty"` // node that gets a replica
+	Lacks     *uint64  `json:"lacks,omitempty"`    // entries that it still lacks, as far as the leader knows
+	Leader    uint64   `json:"leader"`             // node; 0: none is known
 	Term      uint64   `json:"term"`
 	Applied   uint64   `json:"applied"` // newest entry
 	LogBytes  uint64   `json:"log_bytes"`
@@ -41,7 +44,7 @@ type GroupStatus struct {
 
 // Status describes the node as it is.
 func (h *Host) Status() Status {
-	s := Status{Node: h.cfg.Node, UptimeSeconds: time.Since(h.began).Seconds(), Stalled: h.sync.stalled(), LogBytes: h.logged(), Groups: make([]GroupStatus, 0, len(h.ordered))}
+	s := Status{Node: h.cfg.Node, UptimeSeconds: time.Since(h.began).Seconds(), Stalled: h.sync.stalled(), LogBytes: h.logged(), Groups: []GroupStatus{}}
 	if err := h.Failure(); err != nil {
 		s.Failure = err.Error()
 	}
@@ -52,10 +55,19 @@ func (h *Host) Status() Status {
 		}
 		s.Peers = append(s.Peers, out)
 	}
-	for _, r := range h.ordered {
+	for _, r := range h.replicas.all() {
 		g := GroupStatus{
-			ID: r.def.ID, Container: r.def.Container, Min: r.def.Range.Min.String(), Max: r.def.Range.Max.String(), Replicas: r.def.Replicas,
+			ID: r.def.ID, Container: r.def.Container, Replicas: r.voters(),
 			Leader: r.status.leader.Load(), Term: r.status.term.Load(), Applied: r.status.applied.Load(), LogBytes: r.status.logged.Load(),
+		}
+		if d := r.status.described.Load(); d != nil {
+			g.Min, g.Max, g.Epoch = d.Range.Min.String(), d.Range.Max.String(), d.Epoch
+			if in, moving := d.Moving(); moving {
+				g.Incoming = uint64(in.Node)
+				if lacks := r.status.lacks.Load(); lacks > 0 {
+					g.Lacks = new(lacks - 1)
+				}
+			}
 		}
 		if err := r.status.failed.Load(); err != nil {
 			g.Error = (*err).Error()

@@ -1,6 +1,7 @@
 package raftlog
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -252,12 +253,7 @@ func (s *Store) Create(id, replica uint64, b Base) (*Group, error) {
 		s.mu.Unlock()
 		return nil, fmt.Errorf("group %d, replica %d: %w", id, replica, ErrRemoved)
 	}
-	at, found := slices.BinarySearchFunc(s.mu.groups, id, func(g *Group, id uint64) int {
-		if g.id < id {
-			return -1
-		}
-		return int(min(g.id-id, 1))
-	})
+	at, found := slices.BinarySearchFunc(s.mu.groups, id, byID)
 	if found {
 		s.mu.Unlock()
 		return nil, fmt.Errorf("group %d: %w", id, fault.ErrExists)
@@ -299,13 +295,14 @@ func (s *Store) Remove(id uint64) error {
 func (s *Store) Group(id uint64) *Group {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, g := range s.mu.groups {
-		if g.id == id {
-			return g
-		}
+	at, found := slices.BinarySearchFunc(s.mu.groups, id, byID)
+	if !found {
+		return nil
 	}
-	return nil
+	return s.mu.groups[at]
 }
+
+func byID(g *Group, id uint64) int { return cmp.Compare(g.id, id) }
 
 // Groups returns the logs of all groups, by the ids of the groups.
 func (s *Store) Groups() []*Group {

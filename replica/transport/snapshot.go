@@ -104,14 +104,14 @@ func (t *Transport) takeSnapshot(raw *tls.Conn, in *frameReader, from uint64) {
 // SendSnapshot sends a snapshot of a group to a node and returns when it has come whole.
 // write writes its stream and returns the MsgSnap that ends it.
 func (t *Transport) SendSnapshot(ctx context.Context, node, group, from, to uint64, write func(io.Writer) (*pb.Message, error)) (err error) {
-	p := t.peers[node]
+	p := t.peer(node)
 	if p == nil {
 		return fmt.Errorf("node %d is not known", node)
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(t.ctx, cancel)()
-	raw, in, err := dial(ctx, t.cfg.Dial, t.cfg.Credentials, p.address, hello{purpose: forSnapshot, from: t.cfg.Node, to: node})
+	raw, in, err := dial(ctx, t.cfg.Dial, t.cfg.Credentials, p.address(), hello{purpose: forSnapshot, from: t.cfg.Node, to: node})
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -62,22 +63,22 @@ type Transport struct {
 	cfg    Config
 	ctx    context.Context
 	cancel context.CancelFunc
-	peers  map[uint64]*peer
 	tasks  sync.WaitGroup
-	mu     sync.Mutex // of open
+	mu     sync.Mutex // of peers and open
+	peers  map[uint64]*peer
 	open   map[interface{ Close() }]bool
 }
 
 // peer is another node.
 type peer struct {
 	node    uint64
-	address string
 	serving sync.Mutex // held by the goroutine that reads from the connection
 	mu      struct {
 		sync.Mutex
-		conn  *Conn // nil: there is none
-		err   error // why there is none
-		since time.Time
+		address string
+		conn    *Conn // nil: there is none
+		err     error // why there is none
+		since   time.Time
 	}
 }
 
@@ -89,20 +90,46 @@ func New(cfg Config) *Transport {
 	t := &Transport{cfg: cfg, peers: make(map[uint64]*peer), open: make(map[interface{ Close() }]bool)}
 	t.ctx, t.cancel = context.WithCancel(context.Background())
 	for node, address := range cfg.Peers {
-		if node == cfg.Node {
-			continue
-		}
-		p := &peer{node: node, address: address}
-		p.mu.since = time.Now()
-		t.peers[node] = p
-	}
-	for _, p := range t.peers {
-		if p.node > cfg.Node {
-			t.tasks.Go(func() { t.dial(p) })
-		}
+		t.SetPeer(node, address)
 	}
 	t.tasks.Go(t.listen)
 	return t
+}
+
+// SetPeer tells of another node, the first time or again with another address. A connection that
+// there is stays.
+func (t *Transport) SetPeer(node uint64, address string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if node == t.cfg.Node || t.ctx.Err() != nil {
+		return
+	}
+	p := t.peers[node]
+	if p == nil {
+		p = &peer{node: node}
+		p.mu.since = time.Now()
+		t.peers[node] = p
+		if node > t.cfg.Node {
+			t.tasks.Go(func() { t.dial(p) })
+		}
+	}
+	p.mu.Lock()
+	p.mu.address = address
+	p.mu.Unlock()
+}
+
+// peer returns another node, nil if it is not known.
+func (t *Transport) peer(node uint64) *peer {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.peers[node]
+}
+
+// address returns where the node is.
+func (p *peer) address() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.mu.address
 }
 
 // Close closes all connections and returns when no method of the Handler runs.
@@ -120,7 +147,7 @@ func (t *Transport) Close() {
 // Send sends a Raft message to a node. It does not wait; without a connection, or if too
 // much waits already, the message is dropped and Send returns false.
 func (t *Transport) Send(node, group uint64, m *pb.Message) bool {
-	p := t.peers[node]
+	p := t.peer(node)
 	if p == nil {
 		return false
 	}
@@ -142,10 +169,12 @@ type PeerStatus struct {
 
 // Peers describes the connections with the other nodes, by node.
 func (t *Transport) Peers() (out []PeerStatus) {
-	for _, node := range slices.Sorted(maps.Keys(t.peers)) {
-		p := t.peers[node]
+	t.mu.Lock()
+	peers := slices.SortedFunc(maps.Values(t.peers), func(a, b *peer) int { return cmp.Compare(a.node, b.node) })
+	t.mu.Unlock()
+	for _, p := range peers {
 		p.mu.Lock()
-		s := PeerStatus{Node: node, Address: p.address, Connected: p.mu.conn != nil, Since: p.mu.since, Err: p.mu.err}
+		s := PeerStatus{Node: p.node, Address: p.mu.address, Connected: p.mu.conn != nil, Since: p.mu.since, Err: p.mu.err}
 		c := p.mu.conn
 		p.mu.Unlock()
 		if c != nil {
@@ -162,7 +191,7 @@ func (t *Transport) Peers() (out []PeerStatus) {
 func (t *Transport) dial(p *peer) {
 	wait := redialFirst
 	for t.ctx.Err() == nil {
-		raw, in, err := dial(t.ctx, t.cfg.Dial, t.cfg.Credentials, p.address, hello{purpose: forMessages, from: t.cfg.Node, to: p.node})
+		raw, in, err := dial(t.ctx, t.cfg.Dial, t.cfg.Credentials, p.address(), hello{purpose: forMessages, from: t.cfg.Node, to: p.node})
 		if err == nil {
 			wait = redialFirst
 			err = t.serve(p, newConn(raw, in, peerQueue))
@@ -263,7 +292,7 @@ func (t *Transport) listen() {
 
 func (t *Transport) welcome(plain net.Conn) {
 	raw, in, h, err := accept(t.ctx, plain, t.cfg.Credentials, t.cfg.Node)
-	p := t.peers[h.from]
+	p := t.peer(h.from)
 	if err != nil {
 		if p != nil && h.purpose == forMessages {
 			p.mu.Lock()

@@ -1,0 +1,167 @@
+package group
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"go.etcd.io/raft/v3"
+
+	"github.com/cleavestore/cleave/engine"
+	"github.com/cleavestore/cleave/internal/definition"
+	"github.com/cleavestore/cleave/replica/command"
+)
+
+// Outcome is what became of a proposal.
+type Outcome struct {
+	ID    command.ID
+	Index uint64 // of the entry that the command was carried out in; 0: none
+	// Duplicate says that entry Index had carried out, or refused, the command before.
+	// Results are not known then.
+	Duplicate bool
+	Results   []engine.BatchResult
+	// Err is nil if the command was carried out; each batch has a result. ErrUnknown: it may
+	// be. Otherwise this proposal has done nothing; ErrNotLeader and ErrBusy say that it may
+	// be made again.
+	Err error
+}
+
+// Propose proposes a command; Work.Outcomes will have its outcome. The group keeps the
+// command until then and sets its time. Errors: ErrNotLeader, ErrBusy; errors of Command.Build.
+//
+// Commands that are proposed while an append of this replica is being written are gathered:
+// Ready makes entries of them when it is durable.
+func (g *Group) Propose(c *command.Command) error {
+	if !g.IsLeader() {
+		return ErrNotLeader
+	}
+	if len(g.waiting) >= maxWaiting {
+		return ErrBusy
+	}
+	if err := g.belongs(c); err != nil {
+		return err
+	}
+	if _, err := c.Build(g.cfg.Container); err != nil {
+		return err
+	}
+	g.waiting = append(g.waiting, c)
+	return nil
+}
+
+// belongs returns why a command cannot be one of this group's.
+func (g *Group) belongs(c *command.Command) error {
+	if err := g.inRange(c); err != nil {
+		return err
+	}
+	for i := range c.Batches {
+		key := c.Batches[i].Key
+		if slices.ContainsFunc(c.Batches[:i], func(b command.Batch) bool { return b.Key == key }) {
+			return fmt.Errorf("%w: two batches of partition key %s in one command", engine.ErrInvalid, key)
+		}
+	}
+	return nil
+}
+
+// inRange returns ErrRange if a command has keys of another group.
+func (g *Group) inRange(c *command.Command) error {
+	for i := range c.Batches {
+		key := c.Batches[i].Key
+		if epk := key.EPK(); !g.state.span().Contains(&epk) {
+			return fmt.Errorf("group %d, partition key %s: %w", g.cfg.Log.ID(), key, ErrRange)
+		}
+	}
+	return nil
+}
+
+const (
+	// maxWaiting is how many commands wait for an entry at most.
+	maxWaiting = 4096
+	// gatherBytes, gatherOps and gatherWeight bound what is gathered for one entry: the size of
+	// the commands, their operations, and their size if each patch makes the largest item. The
+	// container takes no more than 8 MiB in one entry. A command that is larger has an entry
+	// of its own, so what the container says of the size of an entry is about that command.
+	gatherBytes  = 1 << 20
+	gatherOps    = 4096
+	gatherWeight = 7 << 20
+)
+
+// gathering is an entry to which commands are added.
+type gathering struct {
+	commands           []*command.Command
+	encoded            [][]byte
+	bytes, ops, weight int
+	keys               map[engine.PartitionKey]bool // also of commands that did not fit
+	ids                map[command.ID]bool
+}
+
+// add adds a command, if it fits.
+func (e *gathering) add(c *command.Command, now time.Time) bool {
+	// An entry has one batch of a key, and a command once.
+	fits := !e.ids[c.ID] && !slices.ContainsFunc(c.Batches, func(b command.Batch) bool { return e.keys[b.Key] })
+	e.ids[c.ID] = true
+	ops, weight := 0, 0
+	for i := range c.Batches {
+		e.keys[c.Batches[i].Key] = true
+		ops += len(c.Batches[i].Operations)
+		for k := range c.Batches[i].Operations {
+			if c.Batches[i].Operations[k].Kind == command.Patch {
+				weight += definition.MaxItemBytes
+			}
+		}
+	}
+	if !fits {
+		return false
+	}
+	c.Time = now
+	b := c.Append(nil)
+	if len(e.commands) > 0 && (e.bytes+len(b) > gatherBytes || e.ops+ops > gatherOps || e.weight+weight+len(b) > gatherWeight) {
+		return false
+	}
+	e.commands, e.encoded = append(e.commands, c), append(e.encoded, b)
+	e.bytes, e.ops, e.weight = e.bytes+len(b), e.ops+ops, e.weight+weight+len(b)
+	return true
+}
+
+// gather makes entries of the commands that wait.
+func (g *Group) gather() error {
+	for len(g.waiting) > 0 && g.unwritten == 0 {
+		if !g.IsLeader() {
+			g.giveUp()
+			return nil
+		}
+		e := gathering{keys: make(map[engine.PartitionKey]bool), ids: make(map[command.ID]bool)}
+		now := g.cfg.Now()
+		g.waiting = slices.DeleteFunc(g.waiting, func(c *command.Command) bool { return e.add(c, now) })
+		err := g.guard(func() error { return g.node.Propose(command.Gather(nil, e.encoded)) })
+		if err != nil && !errors.Is(err, raft.ErrProposalDropped) {
+			return err
+		}
+		for _, c := range e.commands {
+			if err != nil {
+				g.outcomes = append(g.outcomes, Outcome{ID: c.ID, Err: ErrBusy})
+				continue
+			}
+			g.proposed++
+			g.proposals[c.ID] = g.proposed
+		}
+	}
+	return nil
+}
+
+// giveUp ends the proposals of a replica that is not the leader any more.
+func (g *Group) giveUp() {
+	ids := make([]command.ID, 0, len(g.proposals))
+	for id := range g.proposals {
+		ids = append(ids, id)
+	}
+	slices.SortFunc(ids, func(a, b command.ID) int { return int(g.proposals[a]) - int(g.proposals[b]) })
+	for _, id := range ids {
+		g.outcomes = append(g.outcomes, Outcome{ID: id, Err: ErrUnknown})
+	}
+	clear(g.proposals)
+	for _, c := range g.waiting {
+		g.outcomes = append(g.outcomes, Outcome{ID: c.ID, Err: ErrNotLeader})
+	}
+	g.waiting, g.late, g.passing = nil, nil, false // their callers begin new reads
+}

@@ -1,0 +1,266 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cleavestore/cleave/engine"
+	"github.com/cleavestore/cleave/internal/vfs"
+	"github.com/cleavestore/cleave/replica/group"
+	"github.com/cleavestore/cleave/replica/topology"
+)
+
+const rightHalf = 1<<32 | 1000
+
+// until waits until something is so.
+func (r *rig) until(what string, is func() bool) {
+	r.t.Helper()
+	for end := time.Now().Add(time.Minute); !is(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(end) {
+			r.t.Fatal("not so after a minute: ", what)
+		}
+	}
+}
+
+// leading waits for the leader of a group.
+func (r *rig) leading(id uint64) (h *Host) {
+	r.t.Helper()
+	r.until("a leader", func() bool { h = r.leader(id); return h != nil })
+	return h
+}
+
+// keysOf returns partition keys on both sides of a boundary.
+func keysOf(spans ...topology.Group) (out []string) {
+	for _, d := range spans {
+		n := 0
+		for i := 0; n < 3; i++ {
+			k := "key" + string(rune('a'+i%26)) + strings.Repeat("x", i/26)
+			if epk := engine.StringKey(k).EPK(); d.Range.Contains(&epk) {
+				out = append(out, k)
+				n++
+			}
+		}
+	}
+	return out
+}
+
+func (r *rig) split(id, right uint64) error {
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	return r.leading(id).Split(ctx, id, "", right)
+}
+
+// member returns the replica of a node, 0 if it has none.
+func (r *rig) member(id, node uint64) (replica uint64, role topology.Role) {
+	on, _ := r.leading(id).Group(id).On(topology.NodeID(node))
+	return on.ID, on.Role
+}
+
+// move moves a replica from a node to another one.
+func (r *rig) move(id, from, to uint64) {
+	r.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	added, err := r.leading(id).AddReplica(ctx, id, to)
+	must(r.t, err)
+	gone, _ := r.member(id, from)
+	r.until("the move", func() bool {
+		err := r.leading(id).Promote(ctx, id, added, gone)
+		if err != nil && !errors.Is(err, ErrChange) && !errors.Is(err, group.ErrNotLeader) && !errors.Is(err, group.ErrBusy) {
+			r.t.Fatal(err)
+		}
+		return err == nil
+	})
+}
+
+// TestSplit: a group splits while it is written to. Each node has both halves, which go on after
+// a restart of all, and what was acknowledged before and after is there.
+func TestSplit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, 2)
+		r.steady()
+		left := r.cluster.Groups()[0].ID
+		whole := r.hosts[1].Group(left)
+		keys := keysOf(*whole)
+		for _, k := range keys {
+			r.put(k, time.Second)
+		}
+		must(t, r.split(left, rightHalf))
+		r.until("all have the right half", func() bool {
+			return !slices.ContainsFunc([]uint64{1, 2, 3}, func(n uint64) bool { return r.hosts[n].Group(rightHalf) == nil })
+		})
+		l, right := r.leading(left).Group(left), r.leading(rightHalf).Group(rightHalf)
+		if l.Range.Min != whole.Range.Min || l.Range.Max != right.Range.Min || right.Range.Max != whole.Range.Max || l.Epoch != right.Epoch || l.Epoch <= whole.Epoch {
+			t.Errorf("%+v split to %+v and %+v", whole, l, right)
+		}
+		keys = append(keys, keysOf(*l, *right)...)
+		for _, k := range keys {
+			r.put(k, 5*time.Second)
+		}
+		r.check()
+		r.close()
+		for id := range r.hosts {
+			must(t, r.start(id))
+		}
+		for _, k := range keys {
+			r.put(k, 5*time.Second)
+		}
+		r.check()
+		if err := r.split(left, 2<<32|1); !errors.Is(err, group.ErrRange) {
+			t.Errorf("a right half of another container: %v", err)
+		}
+		if err := r.split(left, rightHalf); err == nil {
+			t.Error("the id of a group that is there was taken")
+		}
+		r.check()
+		r.close()
+	})
+}
+
+// TestSplitCrash kills one node at each of its changes of the disk during a split, in turn; it
+// comes back and has both halves.
+func TestSplitCrash(t *testing.T) {
+	for _, victim := range []uint64{1, 2} {
+		for at := 1; at <= 24; at++ {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t, 1)
+				r.steady()
+				left := r.cluster.Groups()[0].ID
+				keys := keysOf(*r.hosts[1].Group(left))
+				for _, k := range keys {
+					r.put(k, time.Second)
+				}
+				stopped := make(chan struct{})
+				count := 0
+				r.faulty[victim].SetHook(func(c vfs.Call) error {
+					switch c.Op {
+					case vfs.OpCreate, vfs.OpWrite, vfs.OpSync, vfs.OpSyncDir, vfs.OpRename, vfs.OpLink:
+						if count++; count == at {
+							close(stopped)
+						}
+						if count >= at {
+							return vfs.ErrStopped
+						}
+					}
+					return nil
+				})
+				leader := r.leading(left)
+				ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
+				go func() {
+					defer cancel()
+					_ = leader.Split(ctx, left, "", rightHalf) // its node may die
+				}()
+				select {
+				case <-stopped:
+				case <-time.After(4 * time.Second):
+				}
+				<-ctx.Done()
+				r.kill(victim)
+				must(t, r.start(victim))
+				if r.groupOf(engine.StringKey(keys[0])) != rightHalf && r.leading(left).replicas.get(rightHalf) == nil {
+					must(t, r.split(left, rightHalf))
+				}
+				r.until("all have the right half", func() bool {
+					for _, h := range r.hosts {
+						if h.Group(rightHalf) == nil || h.Group(left).Range.Max != h.Group(rightHalf).Range.Min {
+							return false
+						}
+					}
+					return true
+				})
+				for _, k := range keys {
+					r.put(k, 10*time.Second)
+				}
+				r.check()
+				r.close()
+			})
+		}
+	}
+}
+
+// TestMove: replicas move to a node that joins, one of them that of the leader, and back; the
+// nodes that they leave destroy theirs, and nothing that was acknowledged is lost.
+func TestMove(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, 2)
+		r.steady()
+		must(t, r.start(4))
+		if n := len(r.hosts[4].Groups()); n > 0 {
+			t.Fatalf("a node that joins has %d groups", n)
+		}
+		ids := []uint64{r.cluster.Groups()[0].ID, r.cluster.Groups()[1].ID}
+		for i := range 10 {
+			r.put(r.keyIn(i%2), time.Second)
+		}
+		leader := r.leading(ids[0]).Node()
+		r.move(ids[0], leader, 4)
+		r.put(r.keyIn(0), 5*time.Second)
+		r.until("the replica is destroyed", func() bool { return r.hosts[leader].Group(ids[0]) == nil })
+		if d := r.leading(ids[0]).Group(ids[0]); d.Voters() != 3 || len(d.Replicas) != 3 {
+			t.Errorf("%+v", d)
+		}
+		r.move(ids[1], 2, 4)
+		r.until("the other one too", func() bool { return r.hosts[2].Group(ids[1]) == nil })
+		r.check()
+		first, _ := r.member(ids[0], 4)
+		r.move(ids[0], 4, leader)
+		r.until("destroyed at node 4", func() bool { return r.hosts[4].Group(ids[0]) == nil })
+		r.move(ids[0], leader, 4)
+		if again, _ := r.member(ids[0], 4); again == first {
+			t.Errorf("the node has replica %d again", again)
+		}
+		r.put(r.keyIn(0), 5*time.Second)
+		// Restarted, all have what they had.
+		r.until("destroyed once more", func() bool { return r.hosts[leader].Group(ids[0]) == nil })
+		for id := range r.hosts {
+			r.kill(id)
+			must(t, r.start(id))
+		}
+		r.put(r.keyIn(0), 10*time.Second)
+		r.put(r.keyIn(1), 10*time.Second)
+		r.check()
+		if r.hosts[leader].Group(ids[0]) != nil {
+			t.Error("a replica that was destroyed is back")
+		}
+		r.close()
+	})
+}
+
+// TestRemovedWhileAway: a node whose replica was removed while it was down destroys it when it is
+// back. Another one, which was removed before it had its snapshot, goes too.
+func TestRemovedWhileAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, 1)
+		r.steady()
+		must(t, r.start(4))
+		id := r.cluster.Groups()[0].ID
+		r.put(r.keyIn(0), time.Second)
+		away := uint64(3)
+		if r.leading(id).Node() == away {
+			away = 2
+		}
+		r.kill(away)
+		r.move(id, away, 4)
+		r.put(r.keyIn(0), 5*time.Second)
+		must(t, r.start(away))
+		r.until("it has destroyed its replica", func() bool { return len(r.hosts[away].Groups()) == 0 })
+		r.check()
+		ctx := context.Background()
+		added, err := r.leading(id).AddReplica(ctx, id, away)
+		must(t, err)
+		r.until("it has an empty one", func() bool { return len(r.hosts[away].Groups()) == 1 })
+		r.until("removed", func() bool { return r.leading(id).RemoveReplica(ctx, id, added) == nil })
+		r.until("it has destroyed that", func() bool { return len(r.hosts[away].Groups()) == 0 })
+		if err := r.leading(id).Promote(ctx, id, added, 0); !errors.Is(err, ErrChange) {
+			t.Errorf("a replica that was removed is to vote: %v", err)
+		}
+		r.put(r.keyIn(0), 5*time.Second)
+		r.check()
+		r.close()
+	})
+}

@@ -1,0 +1,126 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/cleavestore/cleave/internal/fault"
+	"github.com/cleavestore/cleave/partmap"
+	"github.com/cleavestore/cleave/replica/cluster"
+	"github.com/cleavestore/cleave/replica/group"
+	"github.com/cleavestore/cleave/replica/raftlog"
+)
+
+// A split is carried out by the groups: see package group, which also says what a crash leaves
+// between its steps. What the host adds is in memory only: it opens the right group when the
+// left one has the split durably. After a crash before that, each log that is here is opened at
+// the start, the right group's too; the left one then applies the split again.
+
+// Split divides a group at a boundary, an effective partition key in hexadecimal digits; empty:
+// in the middle of its range. What lies behind it becomes group right, an id that no group has
+// had, and with the container of this one in its upper half. Split returns when this node, which
+// leads the group, has carried it out. Errors: ErrNoGroup, group.ErrNotLeader, group.ErrBusy,
+// group.ErrRange; ErrChange if it has come to nothing; that of ctx, after which it may be
+// carried out later.
+func (h *Host) Split(ctx context.Context, id uint64, at string, right uint64) error {
+	if c := h.cfg.Cluster; c.ContainerOf(right) != c.ContainerOf(id) {
+		return fmt.Errorf("group %d cannot be the right half of group %d: it is of another container: %w", right, id, group.ErrRange)
+	}
+	var before partmap.Range
+	return h.change(ctx, id, func(r *replica) error {
+		before, _ = r.g.Range()
+		if h.log.Group(right) != nil {
+			return fmt.Errorf("group %d is there already: %w", right, ErrChange)
+		}
+		if at == "" {
+			span, _ := r.g.Range()
+			at = partmap.Midpoint(span).String()
+		}
+		return r.g.ProposeSplit(at, right)
+	}, func(r *replica) bool {
+		span, _ := r.g.Range()
+		return span != before && h.replicas.get(right) != nil
+	})
+}
+
+// began opens the groups that a split has made.
+func (r *replica) began(created []uint64) {
+	for _, id := range created {
+		lead := r.g != nil && r.g.IsLeader()
+		r.h.joining.Lock()
+		right, err := r.h.replicas.get(id), error(nil)
+		if right != nil { // an empty one, or one that a message has had opened since the log is there
+			right.do(right.renew)
+		} else if right, err = r.h.openReplica(context.Background(), cluster.Group{ID: id, Container: r.def.Container}, nil); err == nil {
+			err = r.h.replicas.add(right)
+		}
+		r.h.joining.Unlock()
+		if err != nil {
+			// Its log is here, so a message or the next start opens it.
+			r.h.cfg.Logger.Error("the right half of a split was not opened", "node", r.h.cfg.Node, "group", id, "err", err)
+			continue
+		}
+		r.h.cfg.Logger.Info("a group has split", "node", r.h.cfg.Node, "group", r.def.ID, "right", id)
+		right.do(func() {
+			if lead && right.g != nil {
+				right.check(right.g.Campaign())
+			}
+		})
+	}
+}
+
+// renew opens an empty replica again, whose log has got a base by a split.
+func (r *replica) renew() {
+	if r.g == nil {
+		return // it is opened again soon
+	}
+	r.g, r.failure, r.applies = nil, group.ErrUnknown, nil
+	r.refuse(group.ErrUnknown)
+	r.reopen()
+}
+
+// join opens a replica for which a message has come: one whose log is here, or an empty one. One
+// that was removed, or replaced by another one, stays so.
+func (h *Host) join(id, as, heard uint64) {
+	container := h.cfg.Cluster.ContainerOf(id)
+	if container == "" || h.closing.Load() {
+		return
+	}
+	h.joining.Lock()
+	defer h.joining.Unlock()
+	if h.replicas.get(id) != nil {
+		return
+	}
+	_, err := h.log.Create(id, as, raftlog.Base{})
+	if errors.Is(err, fault.ErrExists) {
+		err = nil // a split has made it, and may be about to open it; or that has failed
+		if h.log.Group(id).Replica() != as {
+			return
+		}
+	}
+	if err == nil {
+		var r *replica
+		if r, err = h.openReplica(h.ctx, cluster.Group{ID: id, Container: container}, nil); err == nil {
+			r.heard = heard
+			err = h.replicas.add(r)
+		}
+	}
+	switch {
+	case errors.Is(err, raftlog.ErrRemoved):
+	case err != nil:
+		h.cfg.Logger.Error("a replica was not made", "node", h.cfg.Node, "group", id, "err", err)
+	}
+}
+
+// joinLoop makes replicas for which messages have come.
+func (h *Host) joinLoop() {
+	for {
+		select {
+		case <-h.ctx.Done():
+			return
+		case j := <-h.joins:
+			h.join(j[0], j[1], j[2])
+		}
+	}
+}
