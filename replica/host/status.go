@@ -1,6 +1,10 @@
 package host
 
-import "time"
+import (
+	"time"
+
+	"github.com/cleavestore/cleave/engine"
+)
 
 // Status describes a node.
 type Status struct {
@@ -34,6 +38,8 @@ type GroupStatus struct {
 	Replicas  []uint64 `json:"replicas"`           // nodes whose replicas vote; the first one is preferred as the leader
 	Epoch     uint64   `json:"epoch"`              // entry of the newest change of the range or the members
 	Incoming  uint64   `json:"incoming,omitempty"` // node that gets a replica
+	Leads     bool     `json:"leads"`              // this node takes itself for the leader
+	Bytes     int64    `json:"bytes"`              // of the partition, in files and in memory
 	Lacks     *uint64  `json:"lacks,omitempty"`    // entries that it still lacks, as far as the leader knows
 	Leader    uint64   `json:"leader"`             // node; 0: none is known
 	Term      uint64   `json:"term"`
@@ -55,9 +61,11 @@ func (h *Host) Status() Status {
 		}
 		s.Peers = append(s.Peers, out)
 	}
+	bytes := h.bytes()
 	for _, r := range h.replicas.all() {
 		g := GroupStatus{
-			ID: r.def.ID, Container: r.def.Container, Replicas: r.voters(),
+			ID: r.def.ID, Container: r.def.Container, Replicas: r.voters(), Leads: r.status.leading.Load(),
+			Bytes:  bytes[r.def.Container][engine.PartitionID(r.status.partition.Load())],
 			Leader: r.status.leader.Load(), Term: r.status.term.Load(), Applied: r.status.applied.Load(), LogBytes: r.status.logged.Load(),
 		}
 		if d := r.status.described.Load(); d != nil {
@@ -81,4 +89,21 @@ func (h *Host) Status() Status {
 		s.Groups = append(s.Groups, g)
 	}
 	return s
+}
+
+// bytes returns the sizes of the partitions of each container.
+func (h *Host) bytes() map[string]map[engine.PartitionID]int64 {
+	out := make(map[string]map[engine.PartitionID]int64)
+	for i := range h.cfg.Cluster.Containers {
+		c, err := h.db.Container(h.cfg.Cluster.Containers[i].Name)
+		if err != nil {
+			continue // the store is closed
+		}
+		of := make(map[engine.PartitionID]int64)
+		for _, p := range c.Partitions() {
+			of[p.ID] = p.FileBytes + p.MemtableBytes
+		}
+		out[c.Name()] = of
+	}
+	return out
 }

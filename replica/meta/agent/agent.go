@@ -1,0 +1,285 @@
+// Package agent makes a node part of a cluster whose map is in etcd: it keeps the node's lease,
+// tells of the groups that the node leads, tells the node where the others are, and carries out
+// the steps that are planned for groups which it leads. One agent of the cluster plans.
+//
+// # Invariants
+//
+//  1. What an agent publishes is what a replica has applied. The groups are right without it: if
+//     etcd is away, they go on, and only steps and splits wait.
+//  2. A step is carried out by the leader of its group, and by nobody once the group has changed
+//     since it was planned.
+//  3. The ids of groups that splits make are those that etcd hands out, each once.
+package agent
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/cleavestore/cleave/replica/group"
+	"github.com/cleavestore/cleave/replica/host"
+	"github.com/cleavestore/cleave/replica/meta"
+	"github.com/cleavestore/cleave/replica/placement"
+	"github.com/cleavestore/cleave/replica/topology"
+)
+
+// Config says what an Agent is made of.
+type Config struct {
+	Store *meta.Store
+	Host  *host.Host
+	// Self is what the node tells of itself.
+	Self meta.Node
+	// TTL is how long the node's lease lasts after its last sign of life. 0: ten seconds.
+	TTL time.Duration
+	// Every is how often the agent looks what has changed, and plans. 0: a second.
+	Every  time.Duration
+	Policy placement.Policy
+	// Ask returns the status of a node. The planner asks all nodes.
+	Ask    func(ctx context.Context, n meta.Node) (host.Status, error)
+	Logger *slog.Logger // nil: silent
+}
+
+// Agent is the agent of a node.
+type Agent struct {
+	cfg Config
+	mu  struct {
+		sync.Mutex
+		nodes   map[topology.NodeID]meta.Node
+		left    map[topology.NodeID]time.Time // when each node was gone
+		steps   map[topology.GroupID]step
+		busy    map[topology.GroupID]bool // steps that are being carried out
+		desired meta.Node
+		member  *meta.Membership
+	}
+	routes *topology.Map
+	tasks  sync.WaitGroup // steps
+}
+
+type step struct {
+	placement.Step
+	since time.Time
+}
+
+const (
+	// stepTime bounds how long an agent tries one step, and oldStep is when a step that waits here
+	// is given up: the planner plans it anew.
+	stepTime = 20 * time.Second
+	oldStep  = time.Minute
+	// firstOfSplits is where the ids of groups begin that splits make, within those of a container.
+	firstOfSplits = 1 << 20
+	publishMost   = 100 // groups that are published at once
+)
+
+// New makes an agent.
+func New(cfg Config) *Agent {
+	cfg.TTL, cfg.Every = cmp.Or(cfg.TTL, 10*time.Second), cmp.Or(cfg.Every, time.Second)
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	a := &Agent{cfg: cfg, routes: topology.NewMap()}
+	a.mu.nodes, a.mu.left = make(map[topology.NodeID]meta.Node), make(map[topology.NodeID]time.Time)
+	a.mu.steps, a.mu.busy = make(map[topology.GroupID]step), make(map[topology.GroupID]bool)
+	a.mu.desired = cfg.Self
+	return a
+}
+
+// Map returns the map of the cluster, as far as this node knows it.
+func (a *Agent) Map() *topology.Map { return a.routes }
+
+// Nodes returns the nodes that are there, by their ids.
+func (a *Agent) Nodes() []meta.Node {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.SortedFunc(maps.Values(a.mu.nodes), func(x, y meta.Node) int { return cmp.Compare(x.ID, y.ID) })
+}
+
+// Drain has the node lose its replicas, or ends that.
+func (a *Agent) Drain(ctx context.Context, on bool) error {
+	a.mu.Lock()
+	a.mu.desired.Draining = on
+	n, m := a.mu.desired, a.mu.member
+	a.mu.Unlock()
+	if m == nil {
+		return nil // Join tells it
+	}
+	return m.Update(ctx, n)
+}
+
+// Run works until ctx ends.
+func (a *Agent) Run(ctx context.Context) {
+	var tasks sync.WaitGroup
+	for what, f := range map[string]func(context.Context) error{
+		"lease": a.stay, "nodes": a.followNodes, "map": a.followMap, "steps": a.followSteps, "groups": a.tend, "plan": a.plan,
+	} {
+		tasks.Go(func() {
+			for ctx.Err() == nil {
+				if err := f(ctx); err != nil && ctx.Err() == nil {
+					a.cfg.Logger.Warn("the metadata store did not answer", "node", a.cfg.Self.ID, "what", what, "err", err)
+				}
+				pause(ctx, a.cfg.Every)
+			}
+		})
+	}
+	tasks.Wait()
+	a.tasks.Wait()
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}
+
+// stay keeps the node present.
+func (a *Agent) stay(ctx context.Context) error {
+	a.mu.Lock()
+	n := a.mu.desired
+	a.mu.Unlock()
+	m, err := a.cfg.Store.Join(ctx, n, a.cfg.TTL)
+	if err != nil {
+		return err
+	}
+	a.mu.Lock()
+	a.mu.member = m
+	a.mu.Unlock()
+	select {
+	case <-m.Lost():
+		err = meta.ErrNodeTaken
+	case <-ctx.Done():
+		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+		defer cancel()
+		err = m.Leave(last)
+	}
+	a.mu.Lock()
+	a.mu.member = nil
+	a.mu.Unlock()
+	return err
+}
+
+func (a *Agent) followNodes(ctx context.Context) error {
+	return a.cfg.Store.FollowNodes(ctx, func() {}, func(n meta.Node) {
+		a.cfg.Host.SetPeer(uint64(n.ID), n.Address)
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.mu.nodes[n.ID] = n
+		delete(a.mu.left, n.ID)
+	}, func(id topology.NodeID) {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		delete(a.mu.nodes, id)
+		a.mu.left[id] = time.Now()
+	})
+}
+
+func (a *Agent) followMap(ctx context.Context) error {
+	return a.cfg.Store.Follow(ctx, a.routes, nil, nil)
+}
+
+func (a *Agent) followSteps(ctx context.Context) error {
+	return a.cfg.Store.FollowSteps(ctx, func(s placement.Step) {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.mu.steps[s.Group] = step{s, time.Now()}
+	})
+}
+
+// tend publishes what has changed, and begins steps.
+func (a *Agent) tend(ctx context.Context) error {
+	var news, others []*topology.Group
+	epochs := make(map[uint64]bool)
+	for _, id := range a.cfg.Host.Groups() {
+		g := a.cfg.Host.Group(id)
+		if g == nil {
+			continue
+		}
+		if known := a.routes.Group(g.ID); known != nil && known.Epoch >= g.Epoch {
+			continue
+		}
+		if leads, _ := a.cfg.Host.Leads(id); leads {
+			news = append(news, g)
+			epochs[g.Epoch] = true
+		} else {
+			others = append(others, g)
+		}
+	}
+	for _, g := range others { // the other half of a split
+		if epochs[g.Epoch] {
+			news = append(news, g)
+		}
+	}
+	for some := range slices.Chunk(news, publishMost) {
+		if err := a.cfg.Store.Publish(ctx, some...); err != nil {
+			return err
+		}
+	}
+	a.begin(ctx)
+	return nil
+}
+
+// begin begins the steps of groups that this node leads.
+func (a *Agent) begin(ctx context.Context) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for id, s := range a.mu.steps {
+		g := a.cfg.Host.Group(uint64(id))
+		if time.Since(s.since) > oldStep || g != nil && g.Epoch > s.Epoch {
+			delete(a.mu.steps, id)
+			continue
+		}
+		leads, _ := a.cfg.Host.Leads(uint64(id))
+		if !leads || a.mu.busy[id] {
+			continue
+		}
+		a.mu.busy[id] = true
+		a.tasks.Go(func() { a.carryOut(ctx, s.Step) })
+	}
+}
+
+// carryOut carries a step out.
+func (a *Agent) carryOut(ctx context.Context, s placement.Step) {
+	each, cancel := context.WithTimeout(ctx, stepTime)
+	defer cancel()
+	err := a.do(each, s)
+	a.cfg.Logger.Info("a step", "node", a.cfg.Self.ID, "group", s.Group, "kind", s.Kind.String(), "to", s.Node, "replica", s.Replica, "err", err)
+	a.mu.Lock()
+	delete(a.mu.busy, s.Group)
+	// Another leader is to do it, or this one once more.
+	again := errors.Is(err, group.ErrNotLeader) || errors.Is(err, group.ErrBusy)
+	if now := a.mu.steps[s.Group]; !again && now.Step == s {
+		delete(a.mu.steps, s.Group)
+	}
+	a.mu.Unlock()
+	if !again {
+		if err := a.cfg.Store.Finish(ctx, s); err != nil && ctx.Err() == nil {
+			a.cfg.Logger.Warn("a step that is done was not removed", "group", s.Group, "err", err)
+		}
+	}
+}
+
+func (a *Agent) do(ctx context.Context, s placement.Step) error {
+	h, id := a.cfg.Host, uint64(s.Group)
+	switch s.Kind {
+	case placement.Add:
+		_, err := h.AddReplica(ctx, id, uint64(s.Node))
+		return err
+	case placement.Promote:
+		return h.Promote(ctx, id, s.Replica, 0)
+	case placement.Remove:
+		return h.RemoveReplica(ctx, id, s.Replica)
+	case placement.Transfer:
+		return h.Transfer(ctx, id, uint64(s.Node))
+	case placement.Split:
+		n, err := a.cfg.Store.NewIDs(ctx, "groups", 1)
+		if err != nil {
+			return err
+		}
+		return h.Split(ctx, id, "", id&^(1<<32-1)|(firstOfSplits+n))
+	}
+	return nil
+}

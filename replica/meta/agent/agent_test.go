@@ -1,0 +1,210 @@
+package agent
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"net"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/cleavestore/cleave/engine"
+	"github.com/cleavestore/cleave/replica/cluster"
+	"github.com/cleavestore/cleave/replica/command"
+	"github.com/cleavestore/cleave/replica/group"
+	"github.com/cleavestore/cleave/replica/host"
+	"github.com/cleavestore/cleave/replica/meta"
+	"github.com/cleavestore/cleave/replica/placement"
+	"github.com/cleavestore/cleave/replica/topology"
+	"github.com/cleavestore/cleave/replica/transport"
+)
+
+// rig is a cluster on this machine with an etcd in the process.
+type rig struct {
+	t         *testing.T
+	dir       string
+	store     *meta.Store
+	authority *transport.Authority
+	cluster   *cluster.Cluster
+	listeners map[uint64]net.Listener
+	mu        sync.Mutex
+	hosts     map[uint64]*host.Host
+	agents    map[uint64]*Agent
+	policy    placement.Policy
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func newRig(t *testing.T, policy placement.Policy) *rig {
+	r := &rig{t: t, dir: t.TempDir(), listeners: make(map[uint64]net.Listener), hosts: make(map[uint64]*host.Host), agents: make(map[uint64]*Agent), policy: policy}
+	ctx := context.Background()
+	s, err := meta.Start(ctx, meta.Embedded{Dir: filepath.Join(r.dir, "etcd"), Name: "a", Members: []meta.Member{{Name: "a", Peer: "http://127.0.0.1:0"}}, Client: "http://127.0.0.1:0"})
+	must(t, err)
+	t.Cleanup(func() { must(t, s.Close()) })
+	r.store, err = meta.New(s.Client(), "test")
+	must(t, err)
+	r.authority, err = transport.NewAuthority(r.dir, time.Now())
+	must(t, err)
+	r.cluster = &cluster.Cluster{Containers: []cluster.Container{{Name: "items", PartitionKey: []string{"/k"}, Partitions: 4}}}
+	for id := uint64(1); id <= 4; id++ {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		must(t, err)
+		r.listeners[id] = l
+		if id <= 3 {
+			r.cluster.Nodes = append(r.cluster.Nodes, cluster.Node{ID: id, Address: l.Addr().String()})
+		}
+	}
+	for id := uint64(1); id <= 3; id++ {
+		r.start(id)
+	}
+	return r
+}
+
+// start starts a node with its agent.
+func (r *rig) start(id uint64) {
+	r.t.Helper()
+	dir := filepath.Join(r.dir, fmt.Sprint(id))
+	must(r.t, host.Init(dir, id))
+	must(r.t, r.authority.IssueNode(dir, id, time.Now()))
+	creds, err := transport.LoadCredentials(dir)
+	must(r.t, err)
+	peers := make(map[uint64]string)
+	for _, n := range r.cluster.Nodes {
+		peers[n.ID] = n.Address
+	}
+	l := r.listeners[id]
+	h, err := host.Open(context.Background(), host.Config{
+		Node: id, Cluster: r.cluster, Dir: dir, Engine: &engine.Options{MemoryBudget: 16 << 20}, Tick: 20 * time.Millisecond,
+		Network: func(handler transport.Handler) (host.Network, error) {
+			return transport.New(transport.Config{Node: id, Credentials: creds, Peers: peers, Listener: l, Handler: handler}), nil
+		},
+	})
+	must(r.t, err)
+	a := New(Config{
+		Store: r.store, Host: h, TTL: 5 * time.Second, Every: 100 * time.Millisecond, Policy: r.policy,
+		Self: meta.Node{ID: topology.NodeID(id), Address: l.Addr().String(), Bytes: 64 << 10},
+		Ask: func(_ context.Context, n meta.Node) (host.Status, error) {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			return r.hosts[uint64(n.ID)].Status(), nil
+		},
+	})
+	r.mu.Lock()
+	r.hosts[id], r.agents[id] = h, a
+	r.mu.Unlock()
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		a.Run(ctx)
+	}()
+	r.t.Cleanup(func() {
+		cancel()
+		<-done
+		must(r.t, h.Close())
+	})
+}
+
+// until waits until something is so.
+func (r *rig) until(what string, is func() bool) {
+	r.t.Helper()
+	for end := time.Now().Add(2 * time.Minute); !is(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(end) {
+			for id, h := range r.hosts {
+				r.t.Logf("node %d: %+v", id, h.Status().Groups)
+			}
+			r.t.Fatal("not so after two minutes: ", what)
+		}
+	}
+}
+
+// put writes an item through whichever node leads the group that the map names.
+func (r *rig) put(key string, n, size int) {
+	r.t.Helper()
+	k := engine.StringKey(key)
+	epk := k.EPK()
+	c := command.Command{Batches: []command.Batch{{Key: k, Operations: []command.Operation{
+		{Kind: command.Upsert, Body: fmt.Appendf(nil, `{"id":"i","k":%q,"n":%d,"pad":"%0*d"}`, key, n, size, 0)},
+	}}}}
+	rand.Read(c.ID[:])
+	r.until("a write of "+key, func() bool {
+		g := r.agents[1].Map().Find("items", &epk)
+		if g == nil {
+			return false
+		}
+		for _, h := range r.hosts {
+			if leads, _ := h.Leads(uint64(g.ID)); leads {
+				again := c
+				if again.After == 0 {
+					_, c.After = h.Leader(uint64(g.ID))
+					again.After = c.After
+				}
+				done := make(chan group.Outcome, 1)
+				h.Propose(uint64(g.ID), &again, func(o group.Outcome) { done <- o })
+				return (<-done).Err == nil
+			}
+		}
+		return false
+	})
+}
+
+// whole reports whether the groups of the map cover all keys, with three voters each that hold no
+// replica besides.
+func (r *rig) whole() bool {
+	groups := r.agents[1].Map().Groups("items")
+	for i, g := range groups {
+		if g.Voters() != 3 || len(g.Replicas) != 3 || i > 0 && groups[i-1].Range.Max != g.Range.Min {
+			return false
+		}
+	}
+	return len(groups) > 0 && groups[0].Range.Min.String() == "" && groups[len(groups)-1].Range.Max.String() == "FF"
+}
+
+// TestNodeJoins: groups split when they have grown, a node that joins takes its share, and one
+// that is drained loses its replicas; what was written is on each node that has the group.
+func TestNodeJoins(t *testing.T) {
+	r := newRig(t, placement.Policy{SplitBytes: 8 << 10, Patience: 5 * time.Second, Grace: time.Hour})
+	r.until("the map", func() bool { return len(r.agents[1].Map().Groups("items")) == 4 })
+	for i := range 60 {
+		r.put(fmt.Sprint("key", i), i, 600)
+	}
+	r.until("splits", func() bool { return len(r.agents[1].Map().Groups("items")) > 4 && r.whole() })
+	r.start(4)
+	r.until("the share of node 4", func() bool {
+		voters := 0
+		for _, g := range r.agents[1].Map().Groups("items") {
+			if on, ok := g.On(4); ok && on.Role == topology.Voter {
+				voters++
+			}
+		}
+		return voters >= 2 && r.whole()
+	})
+	must(t, r.agents[2].Drain(context.Background(), true))
+	r.until("node 2 is empty", func() bool { return len(r.hosts[2].Groups()) == 0 && r.whole() })
+	for i := range 60 {
+		key := engine.StringKey(fmt.Sprint("key", i))
+		epk := key.EPK()
+		g := r.agents[1].Map().Find("items", &epk)
+		for id, h := range r.hosts {
+			if _, on := g.On(topology.NodeID(id)); !on {
+				continue
+			}
+			done := make(chan error, 1)
+			h.Confirm(uint64(g.ID), func(err error) { done <- err })
+			must(t, <-done)
+			c, err := h.DB().Container("items")
+			must(t, err)
+			if it, err := c.Read(context.Background(), key, "i"); err != nil || !slices.Contains([]byte(it.Body), '{') {
+				t.Errorf("node %d: %s: %s, %v", id, key, it.Body, err)
+			}
+		}
+	}
+}
