@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/cleavestore/cleave/engine"
+	"github.com/cleavestore/cleave/internal/pageapi"
 )
 
 // Access is what a request asks for. Each access includes those before it.
@@ -118,21 +119,21 @@ func Handler(db *engine.DB, o *Options) http.Handler {
 		h.post("api/split", AccessChange, h.serveSplit)
 	}
 	h.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		writeError(w, failure{status: http.StatusNotFound, Kind: "not_found", Text: "no such page"})
+		pageapi.WriteError(w, failure{Status: http.StatusNotFound, Kind: "not_found", Text: "no such page"})
 	})
 	return h
 }
 
 // ServeHTTP implements http.Handler.
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	secure(w.Header())
-	if !hostAllowed(h.opts.Hosts, r.Host) {
-		writeError(w, failure{status: http.StatusMisdirectedRequest, Kind: "host", Text: "this host name is not served here"})
+	pageapi.Secure(w.Header())
+	if !pageapi.HostAllowed(h.opts.Hosts, r.Host) {
+		pageapi.WriteError(w, failure{Status: http.StatusMisdirectedRequest, Kind: "host", Text: "this host name is not served here"})
 		return
 	}
 	path, ok := strings.CutPrefix(r.URL.Path, h.opts.Prefix)
 	if !ok || path != "" && path[0] != '/' {
-		writeError(w, failure{status: http.StatusNotFound, Kind: "not_found", Text: "no such page"})
+		pageapi.WriteError(w, failure{Status: http.StatusNotFound, Kind: "not_found", Text: "no such page"})
 		return
 	}
 	if path == "" { // relative links need the slash
@@ -178,17 +179,22 @@ func (h *handler) handle(method, path string, fn http.HandlerFunc) {
 	h.mux.HandleFunc(method+" /"+path, fn)
 	h.mux.HandleFunc("/"+path, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Allow", allow)
-		writeError(w, failure{status: http.StatusMethodNotAllowed, Kind: "method", Text: "this page takes " + allow + " only"})
+		pageapi.WriteError(w, failure{Status: http.StatusMethodNotAllowed, Kind: "method", Text: "this page takes " + allow + " only"})
 	})
 }
 
 // answer is what a part of the API returns: a value for JSON, or an error.
 type answer func(r *http.Request) (any, error)
 
+// LocalHosts returns the Host headers by which a listener at a local address is reached:
+// for 127.0.0.1:8080 also localhost:8080 and [::1]:8080. For an address that is not local
+// it returns that alone.
+func LocalHosts(addr string) []string { return pageapi.LocalHosts(addr) }
+
 func (h *handler) get(path string, access Access, fn answer) {
 	h.handle(http.MethodGet, path, func(w http.ResponseWriter, r *http.Request) {
-		if site := r.Header.Get("Sec-Fetch-Site"); site == "cross-site" || site == "same-site" {
-			writeError(w, failure{status: http.StatusForbidden, Kind: "cross_origin", Text: "requests from pages elsewhere are refused"})
+		if err := pageapi.CheckRead(r); err != nil {
+			pageapi.WriteError(w, pageapi.FailureOf(err))
 			return
 		}
 		h.serve(w, r, access, fn)
@@ -196,23 +202,14 @@ func (h *handler) get(path string, access Access, fn answer) {
 }
 
 func (h *handler) post(path string, access Access, fn answer) {
-	sameOrigin := http.NewCrossOriginProtection()
 	h.handle(http.MethodPost, path, func(w http.ResponseWriter, r *http.Request) {
-		if err := sameOrigin.Check(r); err != nil {
-			writeError(w, failure{status: http.StatusForbidden, Kind: "cross_origin", Text: "requests from pages elsewhere are refused"})
+		if err := pageapi.CheckChange(w, r); err != nil {
+			pageapi.WriteError(w, pageapi.FailureOf(err))
 			return
 		}
-		if kind, _, _ := strings.Cut(r.Header.Get("Content-Type"), ";"); kind != "application/json" {
-			writeError(w, failure{status: http.StatusUnsupportedMediaType, Kind: "invalid", Text: "the body must be application/json"})
-			return
-		}
-		r.Body = http.MaxBytesReader(w, r.Body, maxRequest)
 		h.serve(w, r, access, fn)
 	})
 }
-
-// maxRequest is the size of the body of a request, in bytes.
-const maxRequest = 1 << 20
 
 func (h *handler) serve(w http.ResponseWriter, r *http.Request, access Access, fn answer) {
 	if !h.authorized(w, r, access) {
@@ -220,10 +217,10 @@ func (h *handler) serve(w http.ResponseWriter, r *http.Request, access Access, f
 	}
 	value, err := fn(r)
 	if err != nil {
-		writeError(w, failureOf(err))
+		pageapi.WriteError(w, pageapi.FailureOf(err))
 		return
 	}
-	writeJSON(w, http.StatusOK, value)
+	pageapi.WriteJSON(w, http.StatusOK, value)
 }
 
 func (h *handler) authorized(w http.ResponseWriter, r *http.Request, access Access) bool {
@@ -231,7 +228,7 @@ func (h *handler) authorized(w http.ResponseWriter, r *http.Request, access Acce
 		return true
 	}
 	if err := h.opts.Authorize(r, access); err != nil {
-		writeError(w, failure{status: http.StatusForbidden, Kind: "forbidden", Text: err.Error()})
+		pageapi.WriteError(w, failure{Status: http.StatusForbidden, Kind: "forbidden", Text: err.Error()})
 		return false
 	}
 	return true

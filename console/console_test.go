@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/cleavestore/cleave/engine"
+	"github.com/cleavestore/cleave/internal/pageapi"
 )
 
 // openTest opens a store with a container "c" of documents.
@@ -240,7 +241,7 @@ func TestRefused(t *testing.T) {
 		"split by get":             {open, "GET", "/api/split", "", nil, 405},
 		"split not allowed":        {nil, "POST", "/api/split", split, nil, 404},
 		"unknown member":           {open, "POST", "/api/split", `{"nane":"c"}`, nil, 400},
-		"too large a body":         {open, "POST", "/api/query", `{"query":"` + strings.Repeat("x", maxRequest) + `"}`, nil, 400},
+		"too large a body":         {open, "POST", "/api/query", `{"query":"` + strings.Repeat("x", pageapi.MaxRequest) + `"}`, nil, 400},
 		"no container":             {open, "GET", "/api/container?name=none", "", nil, 404},
 		"bad key":                  {open, "GET", "/api/items?name=c&key=%5B", "", nil, 400},
 		"bad limit":                {open, "GET", "/api/partitions?name=c&limit=100000", "", nil, 400},

@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/cleavestore/cleave/engine"
+	"github.com/cleavestore/cleave/internal/pageapi"
 )
 
 // keyRow is a hot or large logical partition.
@@ -243,7 +244,7 @@ func (h *handler) serveItems(r *http.Request) (any, error) {
 	}
 	key, err := engine.ParseKey(q.Get("key"))
 	if err != nil {
-		return nil, badRequest(err.Error())
+		return nil, pageapi.BadRequest(err.Error())
 	}
 	return h.container(r, q.Get("name"), func(_ *engine.DB, c *engine.Container) (any, error) {
 		ctx, done, err := h.reading(r.Context())
@@ -270,7 +271,7 @@ func (h *handler) serveItem(r *http.Request) (any, error) {
 	q := r.URL.Query()
 	key, err := engine.ParseKey(q.Get("key"))
 	if err != nil {
-		return nil, badRequest(err.Error())
+		return nil, pageapi.BadRequest(err.Error())
 	}
 	return h.container(r, q.Get("name"), func(_ *engine.DB, c *engine.Container) (any, error) {
 		ctx, done, err := h.reading(r.Context())
@@ -318,7 +319,7 @@ const (
 
 func (h *handler) serveQuery(r *http.Request) (any, error) {
 	var body queryRequest
-	if err := decode(r, &body); err != nil {
+	if err := pageapi.Decode(r, &body); err != nil {
 		return nil, err
 	}
 	q, err := engine.ParseQuery(body.Query, body.Parameters)
@@ -329,7 +330,7 @@ func (h *handler) serveQuery(r *http.Request) (any, error) {
 	if body.Key != "" {
 		key, keyErr := engine.ParseKey(body.Key)
 		if keyErr != nil {
-			return nil, badRequest(keyErr.Error())
+			return nil, pageapi.BadRequest(keyErr.Error())
 		}
 		scope = engine.PrefixOf(key)
 	}
@@ -362,7 +363,7 @@ func (h *handler) serveQuery(r *http.Request) (any, error) {
 				if len(v.Rows) == 0 {
 					return nil, err
 				}
-				f := failureOf(err)
+				f := pageapi.FailureOf(err)
 				v.Error = &f
 				break
 			}

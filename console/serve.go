@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/cleavestore/cleave/engine"
+	"github.com/cleavestore/cleave/internal/pageapi"
 )
 
 // storeView is the answer of api/store.
@@ -123,7 +124,7 @@ func (h *handler) serveContainers(r *http.Request) (any, error) {
 		slices.SortStableFunc(rows, func(a, b containerRow) int { return cmp.Compare(b.RawBytes, a.RawBytes) })
 	case "", "name":
 	default:
-		return nil, badRequest("sort: want name, load or size")
+		return nil, pageapi.BadRequest("sort: want name, load or size")
 	}
 	return listView[containerRow]{len(rows), cut(rows, offset, limit)}, nil
 }
@@ -196,7 +197,7 @@ func (h *handler) servePartitions(r *http.Request) (any, error) {
 		slices.SortStableFunc(rows, func(a, b partitionRow) int { return cmp.Compare(b.RawBytes, a.RawBytes) })
 	case "", "key":
 	default:
-		return nil, badRequest("sort: want key, load or size")
+		return nil, pageapi.BadRequest("sort: want key, load or size")
 	}
 	return listView[partitionRow]{len(rows), cut(rows, offset, limit)}, nil
 }
@@ -205,7 +206,7 @@ func (h *handler) servePartitions(r *http.Request) (any, error) {
 // partition there, and no item.
 func noPartition(err error, id engine.PartitionID) error {
 	if errors.Is(err, engine.ErrNotFound) {
-		return failure{status: http.StatusNotFound, Kind: "not_found", Text: fmt.Sprintf("no partition %d", id)}
+		return failure{Status: http.StatusNotFound, Kind: "not_found", Text: fmt.Sprintf("no partition %d", id)}
 	}
 	return err
 }
@@ -284,7 +285,7 @@ type splitRequest struct {
 
 func (h *handler) serveSplit(r *http.Request) (any, error) {
 	var body splitRequest
-	if err := decode(r, &body); err != nil {
+	if err := pageapi.Decode(r, &body); err != nil {
 		return nil, err
 	}
 	return h.container(r, body.Name, func(_ *engine.DB, c *engine.Container) (any, error) {

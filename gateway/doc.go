@@ -10,6 +10,7 @@
 //	              ├─ feed.go      change feeds
 //	              ├─ resources.go scripts, users and permissions
 //	              └─ procedure.go stored procedures; trigger.go. internal/script runs JavaScript
+//	           operation.go what a request is, for Options.Before; containers for who serves them
 //	           catalog.go   the durable list of databases and containers
 //	           document.go  documents as clients see them, and as the store has them
 //

@@ -47,8 +47,15 @@ type Options struct {
 	KeyOrder bool
 	// MemoryBytes bounds what the bodies of requests under way may take. 0: 256 MiB.
 	MemoryBytes int64
-	// Clock tells the time. nil: time.Now.
+	// Clock tells the time: that of the signatures of requests too, unless SignatureClock does.
+	// nil: time.Now.
 	Clock func() time.Time
+	// SignatureClock tells the time by which the dates of signed requests are judged. nil: Clock.
+	SignatureClock func() time.Time
+	// Before is called for each request that has a valid signature, before it is carried out. It may
+	// wait. An error, or a Fault that is not nil, is answered in its place. It is called
+	// concurrently. nil: nobody is asked.
+	Before func(context.Context, Operation) (*Fault, error)
 	// Logger is told of answers with status 500 and above. nil: silent.
 	Logger *slog.Logger
 }
@@ -108,7 +115,10 @@ func New(ctx context.Context, db *engine.DB, options *Options) (*Handler, error)
 	h.bodies = newBudget(max(h.o.MemoryBytes, maxBody))
 	rand.Read(h.shared.prefix[:]) // never fails
 	var err error
-	if h.auth, err = newAuthorizer(h.o.Key, h.o.Clock); err != nil {
+	if h.o.SignatureClock == nil {
+		h.o.SignatureClock = h.o.Clock
+	}
+	if h.auth, err = newAuthorizer(h.o.Key, h.o.SignatureClock); err != nil {
 		return nil, err
 	}
 	if h.catalog, err = openCatalog(ctx, db, h.o.Clock, h.o.Throttle); err != nil {
@@ -116,6 +126,22 @@ func New(ctx context.Context, db *engine.DB, options *Options) (*Handler, error)
 	}
 	h.shared.newest.Store(db.Stats().LastSeq)
 	return h, nil
+}
+
+// Other returns a handler of another store with the same options. It goes on where h is with
+// the sequences of session tokens, so that they do not fall for clients of both. Call it when no
+// request of h is under way any more.
+func (h *Handler) Other(ctx context.Context, db *engine.DB) (*Handler, error) {
+	o := h.o
+	next, err := New(ctx, db, &o)
+	if err != nil {
+		return nil, err
+	}
+	if newest := h.shared.newest.Load(); newest > next.shared.newest.Load() {
+		next.shared.newest.Store(newest)
+	}
+	next.quirks = h.quirks
+	return next, nil
 }
 
 // WithQuirks returns a handler of the same store that refuses some item ids in paths, as
@@ -146,6 +172,8 @@ type call struct {
 	held   int64 // bytes of the budget
 
 	functions *functions // user-defined ones of a query; nil: it has none
+	// instead, if not nil, is answered in the place of the outcome.
+	instead *failure
 }
 
 // ServeHTTP implements http.Handler.
@@ -270,6 +298,9 @@ func (c *call) serve() error {
 	res := c.resource()
 	if bad := c.authorize(res); bad != nil {
 		return bad
+	}
+	if err := c.before(res); err != nil {
+		return err
 	}
 	if len(c.path) == 0 {
 		return c.only(map[string]func() error{http.MethodGet: c.account})
@@ -397,6 +428,10 @@ func (c *call) fail(err error) {
 
 // answer writes the response.
 func (c *call) answer(status int, body []byte) {
+	if c.instead != nil {
+		c.conceal()
+		return
+	}
 	head := c.w.Header()
 	head.Set("x-ms-request-charge", strconv.FormatFloat(c.charge, 'f', 2, 64))
 	head.Set("x-ms-request-duration-ms", strconv.FormatFloat(float64(time.Since(c.begun).Microseconds())/1000, 'f', 3, 64))

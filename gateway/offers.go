@@ -146,10 +146,7 @@ func (c *call) replaceOffer() error {
 		}
 		return c.answerOffer(changed, nil)
 	}
-	changed, err := c.catalog.changeContainer(ctx, k, func(r *containerRecord) error {
-		r.Offer = next
-		return c.provision(ctx, k, next.Throughput)
-	})
+	changed, err := c.setOffer(c.ctx, k, next)
 	if err != nil {
 		return err
 	}
@@ -158,11 +155,11 @@ func (c *call) replaceOffer() error {
 
 // provision gives a container throughput. If that needs more physical partitions, they
 // split; the call does not wait for that.
-func (c *call) provision(ctx context.Context, k *container, throughput int) error {
-	if c.o.Throttle {
+func (h *Handler) provision(ctx context.Context, k *container, throughput int) error {
+	if h.o.Throttle {
 		return k.items.SetThroughput(ctx, float64(throughput))
 	}
-	parts, _ := k.ranges(c.o.Clock(), false)
+	parts, _ := k.ranges(h.o.Clock(), false)
 	parts = slices.Clone(parts)
 	slices.SortFunc(parts, func(a, b engine.PartitionStats) int { return cmp.Compare(b.RawBytes, a.RawBytes) })
 	missing := (throughput+throughputOfPartition-1)/throughputOfPartition - len(parts)

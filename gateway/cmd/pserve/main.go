@@ -19,8 +19,10 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/cleavestore/cleave/console"
 	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/gateway"
+	"github.com/cleavestore/cleave/gateway/control"
 )
 
 func main() {
@@ -38,6 +40,7 @@ func main() {
 // options are what the command line says.
 type options struct {
 	db, listen, quirks  string
+	control             string
 	key                 string
 	cert, certKey       string
 	logLevel            string
@@ -59,6 +62,7 @@ func parse(args []string, stderr io.Writer) (*options, error) {
 	f.StringVar(&o.db, "db", "", "directory of the store")
 	f.StringVar(&o.listen, "listen", "127.0.0.1:8081", "`address` to serve, HTTP and HTTPS; port 0 takes a free one")
 	f.StringVar(&o.quirks, "listen-quirks", "", "second `address`, which refuses some item ids in paths as the older front end of the service does")
+	f.StringVar(&o.control, "control", "", "`address` of the control port with its page, such as 127.0.0.1:8091; port 0 takes a free one. Default: none. Beyond loopback it wants the key of --key")
 	f.StringVar(&o.key, "key", "", "master key in base64; or PSERVE_KEY in the environment. Default: the key of emulators, on loopback addresses only")
 	f.StringVar(&o.cert, "cert", "", "`file` with a certificate in PEM. Default: one that is made once and kept in DIR-tls")
 	f.StringVar(&o.certKey, "cert-key", "", "`file` with the private key of --cert in PEM")
@@ -96,19 +100,29 @@ func (o *options) checkAddresses() error {
 	if o.key != "" && o.key != gateway.EmulatorKey {
 		return nil
 	}
-	for _, address := range []string{o.listen, o.quirks} {
+	for _, address := range []string{o.listen, o.quirks, o.control} {
 		if address == "" {
 			continue
 		}
-		host, _, err := net.SplitHostPort(address)
+		local, err := isLoopback(address)
 		if err != nil {
-			return fmt.Errorf("address %q: %w", address, err)
+			return err
 		}
-		if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		if !local {
 			return fmt.Errorf("address %q is reached from other hosts: give --key, since everybody knows the key of emulators", address)
 		}
 	}
 	return nil
+}
+
+// isLoopback says whether an address is reached from this host only.
+func isLoopback(address string) (bool, error) {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return false, fmt.Errorf("address %q: %w", address, err)
+	}
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback(), nil
 }
 
 // ready is the line that is printed when requests are served.
@@ -116,6 +130,7 @@ type ready struct {
 	Ready    bool     `json:"ready"`
 	HTTP     []string `json:"http"`
 	HTTPS    []string `json:"https"`
+	Control  string   `json:"control,omitempty"`
 	Cert     string   `json:"certificate"`
 	Emulator bool     `json:"emulator_key"` // the key is that of emulators
 	PID      int      `json:"pid"`
@@ -137,29 +152,36 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 	if err != nil {
 		return fmt.Errorf("--durability: %w", err)
 	}
-	db, err := engine.Open(ctx, o.db, &engine.Options{
-		Durability: durability, Logger: logger, MaxPartitionBytes: o.partitionBytes, MaxPartitionThroughput: o.partitionThroughput,
-	})
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, db.Close()) }()
 	o.handler.Key, o.handler.Logger = o.key, logger
-	h, err := gateway.New(ctx, db, &o.handler)
+	settings := control.Options{
+		Gateway: o.handler, Uncontrolled: o.control == "", Title: filepath.Base(o.db),
+		Engine: engine.Options{
+			Durability: durability, Logger: logger, MaxPartitionBytes: o.partitionBytes, MaxPartitionThroughput: o.partitionThroughput,
+		},
+	}
+	hc, err := o.listenControl(ctx, &settings)
 	if err != nil {
 		return err
 	}
+	if hc != nil {
+		defer hc.Close()
+	}
+	h, err := control.Open(ctx, o.db, &settings)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, h.Close()) }()
 	pair, certFile, err := o.certificate()
 	if err != nil {
 		return err
 	}
-	s := &server{db: db, logger: logger, tls: &tls.Config{Certificates: []tls.Certificate{*pair}, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}}}
+	s := &server{host: h, logger: logger, tls: &tls.Config{Certificates: []tls.Certificate{*pair}, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}}}
 	defer s.close()
 	line := ready{Ready: true, Cert: certFile, Emulator: o.key == "" || o.key == gateway.EmulatorKey, PID: os.Getpid()}
 	for _, at := range []struct {
 		address string
-		handler *gateway.Handler
-	}{{o.listen, h}, {o.quirks, h.WithQuirks()}} {
+		handler http.Handler
+	}{{o.listen, h}, {o.quirks, h.Quirks()}} {
 		if at.address == "" {
 			continue
 		}
@@ -168,6 +190,10 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 			return failed
 		}
 		line.HTTP, line.HTTPS = append(line.HTTP, "http://"+address+"/"), append(line.HTTPS, "https://"+address+"/")
+	}
+	if hc != nil {
+		line.Control = "http://" + hc.Addr().String() + "/"
+		s.serve(hc, h.Control())
 	}
 	line.Millis = float64(time.Since(begun).Microseconds()) / 1000
 	if err = json.NewEncoder(stdout).Encode(&line); err != nil {
@@ -180,6 +206,28 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 	drain, cancel := context.WithTimeout(context.Background(), o.drain)
 	defer cancel()
 	return errors.Join(err, s.shutdown(drain))
+}
+
+// listenControl listens at the address of the control port, nil without one, and sets what it is
+// guarded by.
+func (o *options) listenControl(ctx context.Context, settings *control.Options) (net.Listener, error) {
+	if o.control == "" {
+		return nil, nil //nolint:nilnil // no listener is wanted
+	}
+	local, err := isLoopback(o.control)
+	if err != nil {
+		return nil, err
+	}
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", o.control)
+	if err != nil {
+		return nil, err
+	}
+	if local {
+		settings.Hosts = console.LocalHosts(l.Addr().String())
+	} else {
+		settings.Key = o.key
+	}
+	return l, nil
 }
 
 // certificate returns the certificate of the server, and the file that holds it.
@@ -197,9 +245,9 @@ func (s *server) routes(h http.Handler, certFile string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case r.Method == http.MethodGet && r.URL.Path == "/healthz":
-			s.health(w)
+			s.health(w, r)
 		case r.Method == http.MethodGet && r.URL.Path == "/metrics":
-			s.metrics(w)
+			s.metrics(w, r)
 		case r.Method == http.MethodGet && strings.EqualFold(r.URL.Path, "/_explorer/emulator.pem"):
 			w.Header().Set("Content-Type", "application/x-pem-file")
 			text, err := os.ReadFile(certFile)

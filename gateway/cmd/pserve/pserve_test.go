@@ -17,6 +17,9 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"github.com/cleavestore/cleave/gateway"
+	"github.com/cleavestore/cleave/internal/doctest"
 )
 
 // serve runs the server until the test ends, and returns its ready line.
@@ -171,6 +174,67 @@ func TestProgram(t *testing.T) {
 	}
 }
 
+// TestControlCommands: the commands of the documentation direct a running server.
+func TestControlCommands(t *testing.T) {
+	if _, err := exec.LookPath("curl"); err != nil {
+		t.Skip("no curl is installed")
+	}
+	page, err := doctest.Read("../../..", "docs/gateway.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var blocks [][]doctest.Step
+	for _, b := range page.Blocks {
+		if strings.TrimSpace(b.Notes["run by"]) == "TestControlCommands" {
+			blocks = append(blocks, b.Steps())
+		}
+	}
+	if len(blocks) != 2 || len(blocks[1]) < 5 {
+		t.Fatalf("the page has %d blocks", len(blocks))
+	}
+	args := strings.Fields(blocks[0][0].Command)
+	if args[0] != "DIR/pserve" {
+		t.Fatalf("%q", args)
+	}
+	for i := range args {
+		args[i] = strings.ReplaceAll(strings.ReplaceAll(args[i], "DIR", t.TempDir()), ":8091", ":0")
+	}
+	r := serve(t, args[1:]...)
+	post := func(path, body string) {
+		q, failed := http.NewRequestWithContext(t.Context(), http.MethodPost, r.HTTP[0]+path, strings.NewReader(body))
+		if failed == nil {
+			failed = gateway.Sign(q, gateway.EmulatorKey)
+		}
+		if failed != nil {
+			t.Fatal(failed)
+		}
+		if strings.HasSuffix(path, "docs") {
+			q.Header.Set("x-ms-documentdb-partitionkey", `["`+body[7:8]+`"]`)
+		}
+		answer, failed := http.DefaultClient.Do(q)
+		if failed != nil {
+			t.Fatal(failed)
+		}
+		answer.Body.Close()
+		if answer.StatusCode != http.StatusCreated {
+			t.Fatalf("%s: %s", path, answer.Status)
+		}
+	}
+	post("dbs", `{"id":"shop"}`)
+	post("dbs/shop/colls", `{"id":"orders","partitionKey":{"paths":["/id"]}}`)
+	post("dbs/shop/colls/orders/docs", `{"id":"1"}`)
+	post("dbs/shop/colls/orders/docs", `{"id":"2"}`)
+	wants := []string{`"partitions"`, `"ended":true`, `"status":429`, `"removed":1`, `"ahead_ms":3600000`, `"ms":`, `"ms":`}
+	for i, step := range blocks[1] {
+		command := strings.ReplaceAll(step.Command, "http://127.0.0.1:8091/", r.Control)
+		out, failed := exec.Command("sh", "-c", command).CombinedOutput()
+		if failed != nil || !strings.Contains(string(out), wants[i]) || strings.Contains(string(out), `"error"`) {
+			t.Errorf("%s: %v: %s", command, failed, out)
+		}
+	}
+	http.DefaultClient.CloseIdleConnections()
+}
+
 // TestArguments: what cannot be served is refused, with a reason.
 func TestArguments(t *testing.T) {
 	own := base64.StdEncoding.EncodeToString(bytes.Repeat([]byte("k"), 64))
@@ -178,6 +242,7 @@ func TestArguments(t *testing.T) {
 	for want, args := range map[string][]string{
 		"--db DIR is missing":      {},
 		"reached from other hosts": {"--db", "x", "--listen", "0.0.0.0:8081"},
+		"control.example":          {"--db", "x", "--control", "control.example:8091"},
 		"give --key":               {"--db", "x", "--listen", ":8081"},
 		"flags only":               {"--db", "x", "y"},
 		"given together":           {"--db", "x", "--cert", "c"},

@@ -15,7 +15,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/cleavestore/cleave/engine"
+	"github.com/cleavestore/cleave/gateway/control"
 	"github.com/cleavestore/cleave/metrics"
 )
 
@@ -31,7 +31,7 @@ const (
 
 // server serves one or more addresses.
 type server struct {
-	db      *engine.DB
+	host    *control.Host
 	logger  *slog.Logger
 	tls     *tls.Config
 	servers []*http.Server
@@ -44,8 +44,14 @@ func (s *server) listen(ctx context.Context, address string, h http.Handler) (st
 	if err != nil {
 		return "", err
 	}
+	s.serve(newFirstByte(l, s.tls), h)
+	return l.Addr().String(), nil
+}
+
+// serve begins to serve a listener.
+func (s *server) serve(l net.Listener, h http.Handler) {
 	if s.failed == nil {
-		s.failed = make(chan error, 2)
+		s.failed = make(chan error, 3)
 	}
 	hs := &http.Server{
 		Handler: h, ReadHeaderTimeout: headTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout, IdleTimeout: idleTimeout,
@@ -53,11 +59,10 @@ func (s *server) listen(ctx context.Context, address string, h http.Handler) (st
 	}
 	s.servers = append(s.servers, hs)
 	go func() {
-		if err := hs.Serve(newFirstByte(l, s.tls)); !errors.Is(err, http.ErrServerClosed) {
+		if err := hs.Serve(l); !errors.Is(err, http.ErrServerClosed) {
 			s.failed <- err
 		}
 	}()
-	return l.Addr().String(), nil
 }
 
 // shutdown waits for the requests under way, until ctx ends.
@@ -75,9 +80,14 @@ func (s *server) close() {
 	}
 }
 
-func (s *server) health(w http.ResponseWriter) {
+func (s *server) health(w http.ResponseWriter, r *http.Request) {
+	db, release, err := s.host.Use(r.Context())
+	if err != nil {
+		return // the client has gone
+	}
+	defer release()
 	w.Header().Set("Content-Type", "application/json")
-	if failed := s.db.Stats().Failed; failed != nil {
+	if failed := db.Stats().Failed; failed != nil {
 		w.WriteHeader(http.StatusServiceUnavailable)
 		fmt.Fprintf(w, "{\"status\":\"failed\",\"error\":%s}\n", strconv.Quote(failed.Error()))
 		return
@@ -86,11 +96,16 @@ func (s *server) health(w http.ResponseWriter) {
 }
 
 // metrics writes what the store measures in the text format of Prometheus.
-func (s *server) metrics(w http.ResponseWriter) {
+func (s *server) metrics(w http.ResponseWriter, r *http.Request) {
+	db, release, err := s.host.Use(r.Context())
+	if err != nil {
+		return // the client has gone
+	}
+	defer release()
 	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
 	b := bufio.NewWriter(w)
 	defer b.Flush()
-	snapshot := s.db.Metrics()
+	snapshot := db.Metrics()
 	bounds := metrics.Bounds()
 	for i := range snapshot.Metrics {
 		m := &snapshot.Metrics[i]
