@@ -60,19 +60,7 @@ func browse(t *testing.T, o *Options, db *engine.DB, v chromium.View) (context.C
 func steps(t *testing.T, ctx context.Context, p *chromium.Page, list ...string) {
 	t.Helper()
 	for _, step := range list {
-		var err error
-		if selector, ok := strings.CutPrefix(step, "click "); ok {
-			err = p.Click(ctx, selector)
-		} else if text, ok := strings.CutPrefix(step, "type "); ok {
-			err = p.Type(ctx, text)
-		} else if key, ok := strings.CutPrefix(step, "press "); ok {
-			err = p.Press(ctx, key)
-		} else if script, ok := strings.CutPrefix(step, "do "); ok {
-			err = p.Eval(ctx, script, nil)
-		} else {
-			err = p.Wait(ctx, step)
-		}
-		if err != nil {
+		if err := p.Do(ctx, step); err != nil {
 			var shown string
 			_ = p.Eval(t.Context(), `document.body.innerText`, &shown)
 			t.Fatalf("%s: %v; the page shows:\n%s\nfaults: %q", step, err, shown, p.Faults())
@@ -80,38 +68,21 @@ func steps(t *testing.T, ctx context.Context, p *chromium.Page, list ...string) 
 	}
 }
 
-// broken is what is wrong with a page as it is: what sticks out to the side, text that is
-// hard to read, controls without a name.
-const broken = `(() => {
-  const wrong = [], seen = new Set();
-  if (document.documentElement.scrollWidth > innerWidth) wrong.push('the page is ' + document.documentElement.scrollWidth + ' wide');
-  const channels = c => { const n = c.match(/[\d.]+/g).map(Number); return n.length > 3 ? n : [...n, 1]; };
-  const light = c => { const [r, g, b] = c.map(v => (v /= 255) <= .03928 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4); return .2126 * r + .7152 * g + .0722 * b; };
-  const behind = e => { for (; e; e = e.parentElement) { const c = channels(getComputedStyle(e).backgroundColor); if (c[3] > .99) return c; } return [255, 255, 255, 1]; };
-  for (const e of document.body.querySelectorAll('*')) {
-    if (!e.checkVisibility() || e.closest('svg') || e.disabled) continue;
-    if (e.matches('button,input,select,textarea') && !(e.labels?.[0]?.innerText || e.getAttribute('aria-label') || e.matches('button') && e.innerText).trim()) wrong.push('no name: ' + e.outerHTML);
-    if (![...e.childNodes].some(n => n.nodeType === 3 && n.data.trim())) continue;
-    const text = light(channels(getComputedStyle(e).color)), ground = light(behind(e)), ratio = (Math.max(text, ground) + .05) / (Math.min(text, ground) + .05);
-    const name = e.tagName + '.' + e.className;
-    if (ratio < 4.5 && !seen.has(name)) { seen.add(name); wrong.push('contrast ' + ratio.toFixed(2) + ': ' + name + ' ' + e.textContent.trim().slice(0, 30)); }
-  }
-  const ids = [...document.querySelectorAll('[id]')].map(e => e.id);
-  if (new Set(ids).size !== ids.length) wrong.push('two elements have one id');
-  return wrong;
-})()`
-
 // TestPage uses the page as a person does, who watches a split, asks a query and reads
 // documents whose names are hostile.
 func TestPage(t *testing.T) {
 	events := new(Events)
 	db, c := openTest(t, &engine.Options{Events: events.Listener(nil), SlowCall: time.Hour}, 400) // times all calls
 	put(t, c, fmt.Sprintf(`{"id":%q,"k":%q,"n":5000,"x":%q}`, hostileQuote, hostile, hostile))
-	ctx, p, url := browse(t, &Options{AllowSplit: true, Events: events, Title: hostileQuote}, db, chromium.View{Width: 1600, Height: 900})
+	ctx, p, url := browse(t, &Options{AllowSplit: true, Events: events, Title: hostileQuote, Panels: []Panel{
+		{Title: "Mine", Heads: []string{"a", "b"}, Rows: func(context.Context) [][]string { return [][]string{{hostile, "2"}} }},
+		{Title: "Other", Empty: "nothing here", Rows: func(context.Context) [][]string { return nil }},
+	}}, db, chromium.View{Width: 1600, Height: 900})
 	steps(t, ctx, p,
 		`document.getElementById('state').textContent === 'open'`,
 		`document.querySelectorAll('#space rect').length === 1`,
 		`document.title.includes('onload')`,
+		`document.querySelectorAll('#panels td').length === 2 && document.getElementById('panels').textContent.includes('nothing here')`,
 		// A partition by the keyboard, and its split.
 		`do document.querySelector('#space rect').focus()`,
 		`document.getElementById('space-detail').textContent.includes('401 documents')`,
@@ -178,8 +149,8 @@ func TestPage(t *testing.T) {
 			}
 			for _, part := range []string{"live", "query", "items", "store"} {
 				steps(t, ctx, p, "do location.hash = '#"+part+"'", "!document.getElementById('"+part+"').hidden")
-				var wrong []string
-				if err := p.Eval(ctx, broken, &wrong); err != nil {
+				wrong, err := p.Wrong(ctx)
+				if err != nil {
 					t.Fatal(err)
 				}
 				for _, w := range wrong {

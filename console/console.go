@@ -52,6 +52,8 @@ type Options struct {
 	AllowSplit bool
 	// NoDocuments leaves out documents and queries.
 	NoDocuments bool
+	// Panels are tables of the program's own on the page. They need AccessWatch.
+	Panels []Panel
 	// QueryTimeout bounds a query, and every other reading of documents. 0: 10 seconds.
 	QueryTimeout time.Duration
 	// RefreshEvery, if not 0, is how often Refresh is called at most, while a page is open:
@@ -109,6 +111,7 @@ func Handler(db *engine.DB, o *Options) http.Handler {
 	h.get("api/partitions", AccessWatch, h.servePartitions)
 	h.get("api/keys", AccessWatch, h.serveKeys)
 	h.get("api/cut", AccessWatch, h.serveCut)
+	h.get("api/panels", AccessWatch, h.servePanels)
 	h.get("api/logical", AccessWatch, h.serveLogical)
 	if !h.opts.NoDocuments {
 		h.get("api/items", AccessDocuments, h.serveItems)

@@ -56,7 +56,7 @@ func (h *handler) serveStore(r *http.Request) (any, error) {
 	case db.ReadOnly():
 		v.State, v.Problem = "read-only", h.store.problem()
 	}
-	v.Can = map[string]bool{"documents": !h.opts.NoDocuments, "split": h.opts.AllowSplit && !db.ReadOnly()}
+	v.Can = map[string]bool{"documents": !h.opts.NoDocuments, "split": h.opts.AllowSplit && !db.ReadOnly(), "panels": len(h.opts.Panels) > 0}
 	for i := range s.stats.Containers {
 		cs := &s.stats.Containers[i]
 		t := totalOf(cs)

@@ -18,7 +18,7 @@ type Operation struct {
 
 // Kinds returns the kinds of operations: account, database, container, offer, ranges,
 // create, upsert, replace, patch, delete, read, query, plan, batch, bulk, feed, which is the
-// change feed, list, which is all items in pages, and script.
+// change feed, list, which is all items in pages, and script. Users and permissions count as database.
 func Kinds() []string {
 	return []string{
 		kindAccount, kindDatabase, kindContainer, kindOffer, kindRanges, opCreate, opUpsert, opReplace, opPatch, opDelete, opRead,
@@ -60,7 +60,7 @@ func (c *call) operation(res resource) Operation {
 		if d := c.catalog.database(p[1]); d != nil {
 			o.Database = d.record.Name
 		}
-		if len(p) >= 4 {
+		if len(p) >= 4 && p[2] == typeContainers {
 			o.Container = p[3]
 			if k, bad := c.catalog.container(p[1], p[3]); bad == nil {
 				o.Container = k.record.Name
@@ -75,7 +75,7 @@ func (c *call) kind(res resource) string {
 	switch res.kind {
 	case "":
 		return kindAccount
-	case typeDatabases:
+	case typeDatabases, "users", "permissions":
 		return kindDatabase
 	case typeContainers:
 		return kindContainer

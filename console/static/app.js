@@ -150,6 +150,16 @@ async function live() {
   }
 }
 
+// panels shows the tables of the program that serves the page.
+async function panels() {
+  const v = state.can.panels ? await ask('api/panels') : [], place = $('panels');
+  if (place.childElementCount !== v.length) place.replaceChildren(...v.map(p => el('div', {class: 'card'}, el('h2', {}, p.title), el('div', {class: 'scroll', role: 'region', 'aria-label': p.title, tabindex: 0}))));
+  v.forEach((p, i) => {
+    place.children[i].firstChild.textContent = p.total > p.rows.length ? `${p.title} (the first ${p.rows.length} of ${count(p.total)})` : p.title;
+    table(place.children[i].lastChild, p.heads.map(h => [h, 'l']), p.rows, p.empty);
+  });
+}
+
 async function tick() {
   try {
     const v = await ask('api/store', {since: state.since, event: state.event});
@@ -174,6 +184,7 @@ async function tick() {
     if ($('problem').textContent !== problem) $('problem').textContent = problem;
     tiles(v); storePart(v);
     if (v.state === 'closed') { state.fails = 0; return; }
+    await panels();
     await names();
     if (state.name) await live();
     else space.draw({blocks: []});

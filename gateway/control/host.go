@@ -98,7 +98,7 @@ func (h *Host) serve(db *engine.DB, plain *gateway.Handler) {
 	if title == "" {
 		title = "Gateway"
 	}
-	h.page = console.Handler(db, &console.Options{Title: title, Events: &h.events, AllowSplit: true})
+	h.page = console.Handler(db, &console.Options{Title: title, Events: &h.events, AllowSplit: true, Panels: h.panels()})
 }
 
 // Use returns the store that is served. It stays the one until release is called: a return to a
