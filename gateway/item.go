@@ -107,21 +107,19 @@ func (c *call) minimal() bool {
 
 // itemHeaders sets the headers of answers about an item.
 func (c *call) itemHeaders(k *container, m *engine.Meta) {
-	h := c.w.Header()
 	if m.ETag != 0 {
-		h.Set("etag", m.ETag.String())
+		c.set("Etag", m.ETag.String())
 	}
 	if m.Seq != 0 {
-		h.Set("lsn", strconv.FormatUint(m.Seq, 10))
+		c.set("Lsn", strconv.FormatUint(m.Seq, 10))
 	}
 	c.placeHeaders(k, m.Key)
 }
 
 func (c *call) placeHeaders(k *container, key engine.PartitionKey) {
-	h := c.w.Header()
 	id := k.rangeID(c.o.Clock(), key)
-	h.Set("x-ms-documentdb-partitionkeyrangeid", id)
-	h.Set("x-ms-session-token", c.sessionToken(id))
+	c.set("X-Ms-Documentdb-Partitionkeyrangeid", id)
+	c.set("X-Ms-Session-Token", c.sessionToken(id))
 	c.pathHeaders(k)
 }
 

@@ -74,16 +74,19 @@ func (p *keyParser) value() (k engine.PartitionKey) {
 	if p.bad != "" {
 		return k
 	}
-	for word, value := range map[string]engine.PartitionKey{
-		"null": engine.NullKey(), "true": engine.BoolKey(true), "false": engine.BoolKey(false),
-		"undefined": engine.UndefinedKey(),
-	} {
-		if strings.HasPrefix(p.rest, word) {
-			p.take(word)
-			return value
-		}
-	}
 	switch {
+	case strings.HasPrefix(p.rest, "null"):
+		p.take("null")
+		return engine.NullKey()
+	case strings.HasPrefix(p.rest, "true"):
+		p.take("true")
+		return engine.BoolKey(true)
+	case strings.HasPrefix(p.rest, "false"):
+		p.take("false")
+		return engine.BoolKey(false)
+	case strings.HasPrefix(p.rest, "undefined"):
+		p.take("undefined")
+		return engine.UndefinedKey()
 	case strings.HasPrefix(p.rest, "{"):
 		p.take("{")
 		p.space()

@@ -299,9 +299,8 @@ func (c *call) containerHeaders(k *container) {
 }
 
 func (c *call) pathHeaders(k *container) {
-	h := c.w.Header()
-	h.Set("x-ms-alt-content-path", "dbs/"+escapeName(k.record.Database)+"/colls/"+escapeName(k.record.Name))
-	h.Set("x-ms-content-path", k.rid)
+	c.set("X-Ms-Alt-Content-Path", "dbs/"+escapeName(k.record.Database)+"/colls/"+escapeName(k.record.Name))
+	c.set("X-Ms-Content-Path", k.rid)
 }
 
 // escapeName makes a name fit for a header.

@@ -38,6 +38,9 @@ func (c *call) planOf(k *container, s *statement) (*queryplan.Plan, error) {
 		return nil, badf("%v", err)
 	}
 	parts, before := k.ranges(c.o.Clock(), false)
+	if c.planning != nil {
+		c.planning()
+	}
 	explained, err := k.items.Explain(c.ctx, engine.AllPartitions(), s.q)
 	if err != nil {
 		return nil, err
