@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/cleavestore/cleave/engine"
+	"github.com/cleavestore/cleave/gateway/internal/resourceid"
 )
 
 // catalogName is the container in which the catalogue is kept.
@@ -211,7 +212,7 @@ func (k *container) conform(ctx context.Context, throttle bool) error {
 // attach fills in what follows from the record.
 func (k *container) attach(d *database) {
 	k.db = d
-	k.rid = containerRID(d.record.Number, k.record.Number)
+	k.rid = resourceid.Container(d.record.Number, k.record.Number)
 	k.topology = &topology{}
 }
 
@@ -244,8 +245,8 @@ func (c *catalog) number(ctx context.Context) (uint32, error) {
 	c.mu.RLock()
 	n := numbers{kindNumbers, kindNumbers, c.numbers.Next, c.lease}
 	c.mu.RUnlock()
-	if n.Next >= maxNumber {
-		return 0, failf(403, "this account has made %d databases and containers, which is all it can", maxNumber)
+	if n.Next >= resourceid.MaxNumber {
+		return 0, failf(403, "this account has made %d databases and containers, which is all it can", resourceid.MaxNumber)
 	}
 	n.Next++
 	if _, err := c.put(ctx, &n); err != nil {
@@ -302,7 +303,7 @@ func (c *catalog) databaseLocked(name string) *database {
 	}
 	if strings.HasSuffix(name, "==") {
 		for _, d := range c.byName {
-			if databaseRID(d.record.Number) == name {
+			if resourceid.Database(d.record.Number) == name {
 				return d
 			}
 		}

@@ -1,7 +1,7 @@
 // Package gateway serves a store to clients of Azure Cosmos DB, over the protocol that
 // they speak: docs/gateway.md says how to use it and where it differs from the service.
 //
-//	request ─► handler.go   path, signature (auth.go), body within the budget (budget.go)
+//	request ─► handler.go   path, signature (auth.go), body within the budget (internal/budget)
 //	              ├─ metadata.go  databases, containers, physical partitions
 //	              ├─ offers.go    throughput
 //	              ├─ item.go      one item: create, upsert, replace, patch, delete, read
@@ -27,5 +27,5 @@
 //
 // A Handler is safe for concurrent use. It starts no goroutine or process that outlives a request.
 // catalog.changing is taken before catalog.mu, and held over I/O; catalog.mu, topology.mu
-// and budget.mu are not.
+// and that of the budget are not.
 package gateway

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/cleavestore/cleave/engine"
+	"github.com/cleavestore/cleave/gateway/internal/resourceid"
 	"github.com/cleavestore/cleave/internal/jsondoc"
 )
 
@@ -158,14 +159,14 @@ func ridOf(doc []byte) string {
 func ridAt(doc []byte, i int) (string, bool) {
 	rest := doc[i+len(ridMember):]
 	const middle = `","_ts":`
-	if len(rest) < itemRIDChars+len(middle)+2 || string(rest[itemRIDChars:itemRIDChars+len(middle)]) != middle {
+	if len(rest) < resourceid.ItemChars+len(middle)+2 || string(rest[resourceid.ItemChars:resourceid.ItemChars+len(middle)]) != middle {
 		return "", false
 	}
-	digits := rest[itemRIDChars+len(middle) : len(rest)-1]
+	digits := rest[resourceid.ItemChars+len(middle) : len(rest)-1]
 	if len(digits) == 0 || rest[len(rest)-1] != '}' || bytes.ContainsFunc(digits, func(r rune) bool { return r < '0' || r > '9' }) {
 		return "", false
 	}
-	return string(rest[:itemRIDChars]), true
+	return string(rest[:resourceid.ItemChars]), true
 }
 
 // appendItem appends a stored document as clients get it. lsn is that of the change in a
@@ -178,7 +179,7 @@ func (k *container) appendItem(dst, doc []byte, etag engine.ETag, lsn uint64) []
 	}
 	dst = append(dst, doc[:len(doc)-1]...)
 	dst = append(dst, `,"_self":"dbs/`...)
-	dst = append(dst, databaseRID(k.db.record.Number)...)
+	dst = append(dst, resourceid.Database(k.db.record.Number)...)
 	dst = append(dst, `/colls/`...)
 	dst = append(dst, k.rid...)
 	dst = append(dst, `/docs/`...)

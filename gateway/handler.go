@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/cleavestore/cleave/engine"
+	"github.com/cleavestore/cleave/gateway/internal/budget"
 	"github.com/cleavestore/cleave/gateway/internal/script"
 )
 
@@ -66,7 +67,7 @@ type Handler struct {
 	db      *engine.DB
 	catalog *catalog
 	auth    *authorizer
-	bodies  *budget
+	bodies  *budget.Budget
 	scripts *script.Pool
 	quirks  bool
 	shared  *counters
@@ -114,7 +115,7 @@ func New(ctx context.Context, db *engine.DB, options *Options) (*Handler, error)
 		h.o.Logger = slog.New(slog.DiscardHandler)
 	}
 	h.scripts = script.NewPool(scriptPlaces, script.DefaultLimits)
-	h.bodies = newBudget(max(h.o.MemoryBytes, maxBody))
+	h.bodies = budget.New(max(h.o.MemoryBytes, maxBody))
 	rand.Read(h.shared.prefix[:]) // never fails
 	var err error
 	if h.o.SignatureClock == nil {
@@ -190,7 +191,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c.set("X-Ms-Schemaversion", "1.18")
 	defer func() {
 		c.functions.end()
-		h.bodies.give(c.held)
+		h.bodies.Give(c.held)
 	}()
 	if err := c.serve(); err != nil {
 		c.fail(err)
@@ -405,7 +406,7 @@ func (c *call) body(limit int64) ([]byte, error) {
 	if size < 0 {
 		size = limit
 	}
-	if err := c.bodies.take(c.ctx, size); err != nil {
+	if err := c.bodies.Take(c.ctx, size); err != nil {
 		return nil, failf(http.StatusServiceUnavailable, "the bodies of other requests take all memory that they may have: %v", err)
 	}
 	c.held += size

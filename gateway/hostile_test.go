@@ -13,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/cleavestore/cleave/engine"
+	"github.com/cleavestore/cleave/gateway/internal/resourceid"
 	"github.com/cleavestore/cleave/internal/queryplan"
 )
 
@@ -98,34 +99,6 @@ func TestHostile(t *testing.T) {
 	}
 }
 
-// TestBudget: bodies wait in line for memory, and who gives up waiting leaves the line.
-func TestBudget(t *testing.T) {
-	b := newBudget(10)
-	if err := b.take(t.Context(), 8); err != nil {
-		t.Fatal(err)
-	}
-	done := make(chan error, 2)
-	go func() { done <- b.take(t.Context(), 10) }()
-	for waits := false; !waits; {
-		b.mu.Lock()
-		waits = len(b.queue) == 1
-		b.mu.Unlock()
-	}
-	b.give(8)
-	if err := <-done; err != nil {
-		t.Fatal(err)
-	}
-	ended, cancel := contextWithCancel(t)
-	cancel()
-	if err := b.take(ended, 1); err == nil {
-		t.Error("memory was given that is not there")
-	}
-	b.give(10)
-	if b.free != 10 || len(b.queue) != 0 {
-		t.Errorf("%d free, %d wait", b.free, len(b.queue))
-	}
-}
-
 // FuzzKey: a partition key is refused, or means what its text form says.
 func FuzzKey(f *testing.F) {
 	for _, seed := range []string{`["a"]`, `[]`, `[{}]`, `[null,true,1.5]`, `["\x00\a\U0001F600"]`, `["\ud83d\ude00"]`, `["é",{},false]`, `[undefined]`} {
@@ -157,8 +130,8 @@ func FuzzWritten(f *testing.F) {
 	for _, seed := range []string{`{"id":"a"}`, `{}`, ` { "_ts" : 1 , "id":"\u0061" } `, `{"_rid":"x","a":{"_rid":"y"},"ttl":-1}`} {
 		f.Add([]byte(seed))
 	}
-	rid := itemRID(containerRID(1, 2), 3)
-	k := &container{rid: containerRID(1, 2), db: &database{}}
+	rid := resourceid.Item(resourceid.Container(1, 2), 3)
+	k := &container{rid: resourceid.Container(1, 2), db: &database{}}
 	f.Fuzz(func(t *testing.T, doc []byte) {
 		w, bad := readWritten(doc)
 		if bad != nil {
@@ -243,13 +216,13 @@ func FuzzQuery(f *testing.F) {
 func TestItemNumbersSort(t *testing.T) {
 	last := ""
 	for _, n := range []uint64{0, 1, 2, 63, 64, 4095, 4096, 1 << 32, 1<<54 - 1} {
-		rid := itemRID(containerRID(3, 9), n)
-		if rid <= last || len(rid) != itemRIDChars {
+		rid := resourceid.Item(resourceid.Container(3, 9), n)
+		if rid <= last || len(rid) != resourceid.ItemChars {
 			t.Errorf("%d: %q after %q", n, rid, last)
 		}
 		last = rid
 	}
-	if a, b := containerRID(1, 2), fmt.Sprint(len(containerRID(1, 2))); b != "12" {
+	if a, b := resourceid.Container(1, 2), fmt.Sprint(len(resourceid.Container(1, 2))); b != "12" {
 		t.Errorf("%s has %s characters, 8 bytes have 12", a, b)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/cleavestore/cleave/engine"
+	"github.com/cleavestore/cleave/gateway/internal/resourceid"
 )
 
 // sessionToken returns the token of a physical partition: it has the newest sequence of
@@ -319,7 +320,7 @@ func (c *call) carryOut(k *container, key engine.PartitionKey, given bool, op *o
 		return bad
 	}
 	if !given {
-		if key, err = k.items.KeyOf(w.stored(itemRID(k.rid, 0), c.o.Clock())); err != nil {
+		if key, err = k.items.KeyOf(w.stored(resourceid.Item(k.rid, 0), c.o.Clock())); err != nil {
 			return err
 		}
 	}
@@ -375,7 +376,7 @@ func (c *call) newRID(k *container) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return itemRID(k.rid, n), nil
+	return resourceid.Item(k.rid, n), nil
 }
 
 func (c *call) create(k *container, w *written, o *engine.WriteOptions, r *result) error {

@@ -8,10 +8,11 @@ import (
 	"strings"
 
 	"github.com/cleavestore/cleave/engine"
+	"github.com/cleavestore/cleave/gateway/internal/resourceid"
 	"github.com/cleavestore/cleave/internal/query"
 )
 
-func (d *database) rid() string  { return databaseRID(d.record.Number) }
+func (d *database) rid() string  { return resourceid.Database(d.record.Number) }
 func (d *database) self() string { return "dbs/" + d.rid() + "/" }
 
 // shown returns a database as clients see it.
@@ -441,7 +442,7 @@ func (c *call) listRanges(k *container) error {
 	for i := range parts {
 		p := &parts[i]
 		id := strconv.FormatUint(uint64(p.ID), 10)
-		rid := strings.TrimSuffix(itemRID(k.rid, uint64(p.ID)), "AA==") + "UA==" // U: of a range
+		rid := strings.TrimSuffix(resourceid.Item(k.rid, uint64(p.ID)), "AA==") + "UA==" // U: of a range
 		all[i] = keyRange{
 			ID: id, RID: rid, Self: k.self() + "pkranges/" + id + "/", ETag: etag, Min: p.Min, Max: p.Max,
 			Fraction: 1 / float64(whole), Status: "online", Parents: parents[p.ID], Made: k.record.Made, LSN: p.Visible,

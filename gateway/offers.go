@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	"github.com/cleavestore/cleave/engine"
+	"github.com/cleavestore/cleave/gateway/internal/resourceid"
 )
 
 // shownOffer returns an offer as clients see it.
@@ -23,7 +24,7 @@ func shownOffer(o *offer, number uint32, rid, self string, etag engine.ETag, mad
 	} else {
 		content["offerThroughput"] = o.Throughput
 	}
-	id := offerRID(number)
+	id := resourceid.Offer(number)
 	return map[string]any{
 		"id": id, "_rid": id, "_self": "offers/" + id + "/", "_etag": etag.String(), "_ts": made,
 		"resource": self, "offerResourceId": rid, "offerType": "Invalid", "offerVersion": "V2", "content": content,
@@ -59,11 +60,11 @@ func (c *call) listOffers() error {
 // namedOffer returns the database or container whose offer the path names.
 func (c *call) namedOffer() (*database, *container, *failure) {
 	for _, d := range c.catalog.databases() {
-		if d.record.Offer != nil && offerRID(d.record.Number) == c.path[1] {
+		if d.record.Offer != nil && resourceid.Offer(d.record.Number) == c.path[1] {
 			return d, nil, nil
 		}
 		for _, k := range c.catalog.containersOf(d) {
-			if k.record.Offer != nil && offerRID(k.record.Number) == c.path[1] {
+			if k.record.Offer != nil && resourceid.Offer(k.record.Number) == c.path[1] {
 				return d, k, nil
 			}
 		}

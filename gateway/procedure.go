@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/cleavestore/cleave/engine"
+	"github.com/cleavestore/cleave/gateway/internal/resourceid"
 	"github.com/cleavestore/cleave/gateway/internal/script"
 	"github.com/cleavestore/cleave/internal/sql/eval"
 	"github.com/cleavestore/cleave/internal/sql/syntax"
@@ -236,7 +237,7 @@ func (t *scriptTx) linked(link string) (string, error) {
 	case !errors.Is(err, engine.ErrNotFound):
 		return "", err
 	}
-	if len(name) == itemRIDChars && strings.HasSuffix(name, "==") {
+	if len(name) == resourceid.ItemChars && strings.HasSuffix(name, "==") {
 		for it, err := range t.tx.Scan(engine.IDRange{}, nil) {
 			if err != nil {
 				return "", err

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/cleavestore/cleave/engine"
+	"github.com/cleavestore/cleave/gateway/internal/resourceid"
 )
 
 // A container has stored procedures, triggers and user-defined functions; a database has
@@ -116,7 +117,7 @@ func (c *catalog) putResource(ctx context.Context, r resourceRecord, old *child,
 		if err != nil {
 			return nil, err
 		}
-		r.RID = itemRID(containerRID(r.Owner, r.Owner), n)
+		r.RID = resourceid.Item(resourceid.Container(r.Owner, r.Owner), n)
 	}
 	r.ID, r.Kind, r.Made = "resource~"+strings.ReplaceAll(r.RID, "+", "_"), kindResource, c.clock().Unix()
 	c.changing.Lock()

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/cleavestore/cleave/engine"
+	"github.com/cleavestore/cleave/gateway/internal/resourceid"
 	"github.com/cleavestore/cleave/gateway/internal/script"
 )
 
@@ -108,7 +109,7 @@ func (c *call) keyOf(k *container, key *engine.PartitionKey, given bool, op *ope
 	if bad != nil {
 		return bad
 	}
-	body := w.stored(itemRID(k.rid, 0), c.o.Clock())
+	body := w.stored(resourceid.Item(k.rid, 0), c.o.Clock())
 	if w.id == "" {
 		body = withID(body) // a pre-trigger may give the id
 	}

@@ -1,4 +1,5 @@
-package gateway
+// Package resourceid makes the resource ids of databases, containers, items and offers.
+package resourceid
 
 import (
 	"encoding/base64"
@@ -18,10 +19,12 @@ import (
 const (
 	ridNumberDigits = 9 // 54 bits
 	ridPrefixChars  = 11
-	itemRIDChars    = 24
+	// ItemChars is the length of the resource id of an item.
+	ItemChars = 24
 	// A container's own number has this bit.
 	containerBit = 1 << 31
-	maxNumber    = 1<<24 - 1 // of databases and containers: an offer has three bytes for it
+	// MaxNumber bounds the numbers of databases and containers: an offer has three bytes for one.
+	MaxNumber = 1<<24 - 1
 )
 
 // orderedDigits are the characters of base64, in the order of their bytes.
@@ -31,22 +34,25 @@ func ridText(b []byte) string {
 	return strings.ReplaceAll(base64.StdEncoding.EncodeToString(b), "/", "-")
 }
 
-func databaseRID(number uint32) string {
+// Database returns the resource id of a database.
+func Database(number uint32) string {
 	return ridText(binary.BigEndian.AppendUint32(nil, number))
 }
 
-func containerRID(database, number uint32) string {
+// Container returns the resource id of a container of a database.
+func Container(database, number uint32) string {
 	b := binary.BigEndian.AppendUint32(nil, database)
 	return ridText(binary.BigEndian.AppendUint32(b, number|containerBit))
 }
 
-func offerRID(number uint32) string {
+// Offer returns the resource id of the offer of a database or container.
+func Offer(number uint32) string {
 	return ridText([]byte{byte(number >> 16), byte(number >> 8), byte(number)})
 }
 
-// itemRID returns the resource id of the item with this number in a container.
-func itemRID(container string, number uint64) string {
-	b := make([]byte, itemRIDChars)
+// Item returns the resource id of the item with this number in a container.
+func Item(container string, number uint64) string {
+	b := make([]byte, ItemChars)
 	copy(b, container[:ridPrefixChars])
 	for i := range ridNumberDigits {
 		b[ridPrefixChars+ridNumberDigits-1-i] = orderedDigits[number&63]

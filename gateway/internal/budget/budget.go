@@ -1,12 +1,13 @@
-package gateway
+// Package budget bounds the memory that requests under way take.
+package budget
 
 import (
 	"context"
 	"sync"
 )
 
-// budget bounds a sum of sizes. Who finds no room waits in line.
-type budget struct {
+// Budget bounds a sum of sizes. Who finds no room waits in line.
+type Budget struct {
 	mu    sync.Mutex
 	free  int64
 	queue []waiting
@@ -17,10 +18,11 @@ type waiting struct {
 	ready chan struct{} // closed when the size was taken
 }
 
-func newBudget(size int64) *budget { return &budget{free: size} }
+// New returns a budget of a size.
+func New(size int64) *Budget { return &Budget{free: size} }
 
-// take takes size, which is at most the whole budget, or returns the error of ctx.
-func (b *budget) take(ctx context.Context, size int64) error {
+// Take takes size, which is at most the whole budget, or returns the error of ctx.
+func (b *Budget) Take(ctx context.Context, size int64) error {
 	b.mu.Lock()
 	if len(b.queue) == 0 && size <= b.free {
 		b.free -= size
@@ -50,8 +52,8 @@ func (b *budget) take(ctx context.Context, size int64) error {
 	return ctx.Err()
 }
 
-// give gives size back.
-func (b *budget) give(size int64) {
+// Give gives size back.
+func (b *Budget) Give(size int64) {
 	if size == 0 {
 		return
 	}
@@ -62,7 +64,7 @@ func (b *budget) give(size int64) {
 }
 
 // serve lets those go on, in order, for whom there is room. The caller holds mu.
-func (b *budget) serve() {
+func (b *Budget) serve() {
 	for len(b.queue) > 0 && b.queue[0].size <= b.free {
 		b.free -= b.queue[0].size
 		close(b.queue[0].ready)
