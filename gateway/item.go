@@ -11,6 +11,7 @@ import (
 
 	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/gateway/internal/resourceid"
+	"github.com/cleavestore/cleave/gateway/internal/wirekey"
 )
 
 // sessionToken returns the token of a physical partition: it has the newest sequence of
@@ -508,4 +509,12 @@ func (c *call) patchIn(tx *engine.Tx, k *container, op *operation, p *engine.Pat
 	}
 	it, err = tx.Read(op.id)
 	return it.Body, err
+}
+
+// parseKey reads a partition key as clients send it. given is false for an empty array.
+func parseKey(text string) (key engine.PartitionKey, given bool, err error) {
+	if key, given, err = wirekey.Parse(text); err != nil {
+		return key, false, badf("%v", err)
+	}
+	return key, given, nil
 }

@@ -1,8 +1,6 @@
 package gateway
 
 import (
-	"crypto/hmac"
-	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/hex"
 	"fmt"
@@ -31,9 +29,8 @@ const (
 
 // resourceToken returns the token of a permission.
 func (a *authorizer) resourceToken(r *child, expires int64) string {
-	h := hmac.New(sha256.New, a.key)
-	fmt.Fprintf(h, "permission\n%s\n%s\n%d\n", r.record.RID, r.etag, expires)
-	return fmt.Sprintf("type=resource&ver=1.0&sig=%x;%s;%d", h.Sum(nil), strings.ReplaceAll(r.record.RID, "+", "_"), expires)
+	sum := a.signParts("permission", r.record.RID, r.etag.String(), strconv.FormatInt(expires, 10))
+	return fmt.Sprintf("type=resource&ver=1.0&sig=%x;%s;%d", sum, strings.ReplaceAll(r.record.RID, "+", "_"), expires)
 }
 
 // tokenOf returns a token of a permission that the request may ask for.

@@ -216,7 +216,7 @@ func TestLatency(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	r, err := http.NewRequestWithContext(ctx, "GET", s.Endpoint+docs+"/0", http.NoBody)
 	if err == nil {
-		err = gateway.Sign(r, s.Key)
+		err = gatewaytest.Sign(r, s.Key)
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -92,7 +92,7 @@ func (s *Server) Do(t testing.TB, method, path, body string, head ...string) (st
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, s.Endpoint+strings.TrimPrefix(path, "/"), strings.NewReader(body))
 	if err == nil {
-		err = gateway.Sign(r, s.Key)
+		err = Sign(r, s.Key)
 	}
 	if err != nil {
 		t.Fatalf("gatewaytest: %v", err)

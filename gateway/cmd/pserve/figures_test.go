@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/cleavestore/cleave/gateway"
+	"github.com/cleavestore/cleave/gateway/gatewaytest"
 )
 
 // figures: the tests of this file measure, and fail where a figure misses its bar. They want a
@@ -95,7 +96,7 @@ func (p *process) kill() {
 func (p *process) do(method, path, body string, head ...string) (status int, charge float64, retry time.Duration) {
 	r, err := http.NewRequestWithContext(p.t.Context(), method, p.base+path, strings.NewReader(body))
 	if err == nil {
-		err = gateway.Sign(r, gateway.EmulatorKey)
+		err = gatewaytest.Sign(r, gateway.EmulatorKey)
 	}
 	if err != nil {
 		p.t.Error(err)
@@ -238,7 +239,7 @@ func TestFigureRead(t *testing.T) {
 	request := func() *http.Request {
 		r, err := http.NewRequestWithContext(t.Context(), "GET", p.base+"dbs/d/colls/c/docs/1", http.NoBody)
 		if err == nil {
-			err = gateway.Sign(r, gateway.EmulatorKey)
+			err = gatewaytest.Sign(r, gateway.EmulatorKey)
 		}
 		if err != nil {
 			t.Fatal(err)

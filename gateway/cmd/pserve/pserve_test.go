@@ -19,6 +19,7 @@ import (
 	"testing"
 
 	"github.com/cleavestore/cleave/gateway"
+	"github.com/cleavestore/cleave/gateway/gatewaytest"
 	"github.com/cleavestore/cleave/internal/doctest"
 )
 
@@ -203,7 +204,7 @@ func TestControlCommands(t *testing.T) {
 	post := func(path, body string) {
 		q, failed := http.NewRequestWithContext(t.Context(), http.MethodPost, r.HTTP[0]+path, strings.NewReader(body))
 		if failed == nil {
-			failed = gateway.Sign(q, gateway.EmulatorKey)
+			failed = gatewaytest.Sign(q, gateway.EmulatorKey)
 		}
 		if failed != nil {
 			t.Fatal(failed)

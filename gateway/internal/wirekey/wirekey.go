@@ -1,7 +1,9 @@
-package gateway
+// Package wirekey reads partition keys as clients of the protocol send them.
+package wirekey
 
 import (
 	"encoding/json"
+	"fmt"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -9,18 +11,18 @@ import (
 	"github.com/cleavestore/cleave/engine"
 )
 
-// maxKeyHeader bounds the header with a partition key: three levels of 2,048 bytes, each
+// maxText bounds the header with a partition key: three levels of 2,048 bytes, each
 // byte escaped.
-const maxKeyHeader = 64 << 10
+const maxText = 64 << 10
 
-// parseKey reads a partition key as clients send it: an array of strings, numbers,
+// Parse reads a partition key as clients send it: an array of strings, numbers,
 // booleans, nulls and empty objects, which stand for undefined. given is false for an
 // empty array. Strings may have the escapes of JSON and those that the Go client uses,
 // which are Go's.
-func parseKey(text string) (key engine.PartitionKey, given bool, err error) {
-	p := keyParser{rest: text}
-	if len(text) > maxKeyHeader {
-		return key, false, badf("the partition key has %d bytes, at most %d are read", len(text), maxKeyHeader)
+func Parse(text string) (key engine.PartitionKey, given bool, err error) {
+	p := parser{rest: text}
+	if len(text) > maxText {
+		return key, false, fmt.Errorf("the partition key has %d bytes, at most %d are read", len(text), maxText)
 	}
 	var parts []engine.PartitionKey
 	p.space()
@@ -44,7 +46,7 @@ func parseKey(text string) (key engine.PartitionKey, given bool, err error) {
 		p.bad = "text comes after its end"
 	}
 	if p.bad != "" {
-		return key, false, badf("the partition key %q is not valid at byte %d: %s", clip(text), len(text)-len(p.rest), p.bad)
+		return key, false, fmt.Errorf("the partition key %.200q is not valid at byte %d: %s", text, len(text)-len(p.rest), p.bad)
 	}
 	if len(parts) == 0 {
 		return key, false, nil
@@ -52,14 +54,14 @@ func parseKey(text string) (key engine.PartitionKey, given bool, err error) {
 	return engine.JoinKeys(parts...), true, nil
 }
 
-type keyParser struct {
+type parser struct {
 	rest string
 	bad  string // what is wrong; "": nothing yet
 }
 
-func (p *keyParser) space() { p.rest = strings.TrimLeft(p.rest, " \t\r\n") }
+func (p *parser) space() { p.rest = strings.TrimLeft(p.rest, " \t\r\n") }
 
-func (p *keyParser) take(what string) bool {
+func (p *parser) take(what string) bool {
 	if p.bad == "" && strings.HasPrefix(p.rest, what) {
 		p.rest = p.rest[len(what):]
 		return true
@@ -70,7 +72,7 @@ func (p *keyParser) take(what string) bool {
 	return false
 }
 
-func (p *keyParser) value() (k engine.PartitionKey) {
+func (p *parser) value() (k engine.PartitionKey) {
 	if p.bad != "" {
 		return k
 	}
@@ -108,7 +110,7 @@ func (p *keyParser) value() (k engine.PartitionKey) {
 }
 
 // text reads a string that begins with a quote.
-func (p *keyParser) text() string {
+func (p *parser) text() string {
 	p.take(`"`)
 	var b []byte
 	for p.bad == "" {
@@ -132,7 +134,7 @@ func (p *keyParser) text() string {
 }
 
 // escape reads a backslash and what belongs to it.
-func (p *keyParser) escape(b []byte) []byte {
+func (p *parser) escape(b []byte) []byte {
 	if strings.HasPrefix(p.rest, `\/`) {
 		p.rest = p.rest[2:]
 		return append(b, '/')
