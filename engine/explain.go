@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cleavestore/cleave/index"
+	"github.com/cleavestore/cleave/internal/exec"
 	"github.com/cleavestore/cleave/internal/humanize"
 )
 
@@ -22,22 +24,21 @@ type QueryPlan struct {
 	Partitions []QueryPartitionPlan `json:"partitions"`
 	// Suggest are patterns that the index policy of the container lacks. With them in
 	// IndexPolicy.Include, Method would be Suggested. Empty if no index helps.
-	Suggest   []string `json:"suggest,omitempty"`
-	Suggested string   `json:"suggested,omitempty"`
+	Suggest          []string        `json:"suggest,omitempty"`
+	Suggested        string          `json:"suggested,omitempty"`
+	Composite        []string        `json:"composite,omitempty"`         // composite indexes that find documents or give the order
+	SuggestComposite []CompositePath `json:"suggest_composite,omitempty"` // one that would give the order
 }
 
-// QueryPartitionPlan says what a query would read in one physical partition.
-type QueryPartitionPlan struct {
-	ID       PartitionID `json:"id"`
-	Versions int64       `json:"versions"` // in its files and memtables
-	Runs     int         `json:"runs"`
-	// Sources counts the files and memtable parts in which indexes name
-	// candidates. It is 0 with NoIndex: then documents are read, because files have
-	// no index for the present policy, or because the filter cannot use it.
-	Sources    int   `json:"sources"`
-	NoIndex    bool  `json:"no_index"`
-	Candidates int64 `json:"candidates"` // that indexes name
-}
+// QueryPartitionPlan says what a query would read in one physical partition:
+//
+//	ID         partmap.PartitionID `json:"id"`
+//	Versions   int64 `json:"versions"`   // in its files and memtables
+//	Runs       int   `json:"runs"`
+//	Sources    int   `json:"sources"`    // files and memtable parts in which indexes name candidates
+//	NoIndex    bool  `json:"no_index"`   // documents are read: the filter or a file has no index
+//	Candidates int64 `json:"candidates"` // that indexes name
+type QueryPartitionPlan = exec.PartExplanation
 
 // Explain says how a query would be answered. It asks the indexes, but reads no
 // documents.
@@ -53,17 +54,19 @@ func (c *Container) Explain(ctx context.Context, scope Scope, q Query) (QueryPla
 	if err != nil {
 		return QueryPlan{}, err
 	}
-	p := QueryPlan{Scope: narrow.String(), Filter: r.selected.Where.String(), Method: x.Method, Order: x.Order, Charge: x.Charge, Suggest: x.Suggest, Suggested: x.Suggested}
-	for i := range x.Parts {
-		p.Partitions = append(p.Partitions, QueryPartitionPlan(x.Parts[i]))
-	}
-	return p, nil
+	return QueryPlan{Scope: narrow.String(), Filter: r.selected.Where.String(), Method: x.Method, Order: x.Order, Charge: x.Charge, Suggest: x.Suggest, Suggested: x.Suggested, Composite: x.Composite, SuggestComposite: x.SuggestComposite, Partitions: x.Parts}, nil
 }
 
 // String returns the plan as lines for people.
 func (p QueryPlan) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "scope       %s\nfilter      %s\ndocuments   %s\norder       %s\ncharge      about %.1f RU\n", p.Scope, p.Filter, p.Method, p.Order, p.Charge)
+	for _, text := range p.Composite {
+		fmt.Fprintf(&b, "composite   %s\n", text)
+	}
+	if len(p.SuggestComposite) > 0 {
+		fmt.Fprintf(&b, "advice      the composite index (%s) would give the order\n", index.CompositeText(p.SuggestComposite))
+	}
 	for i, part := range p.Partitions {
 		if i == 8 {
 			fmt.Fprintf(&b, "…           %d more\n", len(p.Partitions)-i)

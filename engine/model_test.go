@@ -63,7 +63,7 @@ type modelSnapshot struct {
 }
 
 var modelContainers = map[string]ContainerDef{
-	"docs":        {PartitionKey: []string{"/k"}, MinPartitions: 3, Index: IndexAll()},
+	"docs":        {PartitionKey: []string{"/k"}, MinPartitions: 3, Index: modelPolicies[0]},
 	"levels":      {PartitionKey: []string{"/k", "/l"}, MinPartitions: 1, Compression: SmallCompression, Index: modelPolicies[1], UniqueKeys: [][]string{{"/id", "/v"}}},
 	"plain":       {PartitionKey: []string{"/k"}, MinPartitions: 2, Compression: NoCompression},
 	"bytes":       {Kind: Opaque, MinPartitions: 2},

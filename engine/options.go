@@ -414,10 +414,15 @@ type ContainerDef struct {
 // A pattern is a path that ends in /? for the scalar there, or in /* for the value there
 // and all that lies below it; /* alone is everything. The longest pattern that fits a
 // value decides; of two of one length the one with ?. What no pattern fits is not indexed.
+// Composite has composite indexes, each of 2 to 8 paths: see docs/secondary-indexes.md.
 type IndexPolicy struct {
-	Include []string `json:"include,omitempty"`
-	Exclude []string `json:"exclude,omitempty"`
+	Include   []string          `json:"include,omitempty"`
+	Exclude   []string          `json:"exclude,omitempty"`
+	Composite [][]CompositePath `json:"composite,omitempty"`
 }
+
+// CompositePath is a path of a composite index: Path, such as /city, and Descending.
+type CompositePath = index.CompositePath
 
 // IndexAll returns the policy that indexes everything.
 func IndexAll() IndexPolicy { return IndexPolicy(index.All()) }

@@ -91,11 +91,18 @@ func newQueryModel(t *testing.T, rng *rand.Rand) *queryModel {
 
 // policy draws an index policy.
 func (m *queryModel) policy() IndexPolicy {
-	return []IndexPolicy{
+	p := []IndexPolicy{
 		{}, IndexAll(), IndexAll(), IndexAll(),
 		{Include: []string{"/n/?", "/s/?", "/o/*", "/t/[]/?"}},
 		{Include: []string{"/*"}, Exclude: []string{"/a/?", "/t/*", "/l/[]/b/?"}},
 	}[m.d.IntN(6)]
+	for range m.d.IntN(3) * m.d.IntN(3) {
+		x := m.drawComposite()
+		if !slices.ContainsFunc(p.Composite, func(o []CompositePath) bool { return slices.Equal(o, x) }) {
+			p.Composite = append(p.Composite, x)
+		}
+	}
+	return p
 }
 
 // reopen closes the store and opens it again.
@@ -311,6 +318,9 @@ func (m *queryModel) pin() *query.Filter {
 // query compares a query, taken in pages, with the reference.
 func (m *queryModel) query() {
 	s := m.d.Select()
+	if composite := m.c.Def().Index.Composite; len(composite) > 0 && m.d.IntN(2) == 0 {
+		m.compositeSelect(s, composite[m.d.IntN(len(composite))])
+	}
 	if m.d.IntN(3) == 0 {
 		s.Where = &query.Filter{Op: query.And, Sub: []*query.Filter{s.Where, m.pin()}}
 	}

@@ -10,8 +10,8 @@ import (
 )
 
 var modelPolicies = []IndexPolicy{
-	IndexAll(),
-	{Include: []string{"/l/?", "/v/*"}, Exclude: []string{"/*"}},
+	{Include: []string{"/*"}, Composite: [][]CompositePath{{{Path: "/v"}, {Path: "/id", Descending: true}}, {{Path: "/k", Descending: true}, {Path: "/absent"}, {Path: "/l"}}}},
+	{Include: []string{"/l/?", "/v/*"}, Exclude: []string{"/*"}, Composite: [][]CompositePath{{{Path: "/l"}, {Path: "/k"}}}},
 	{},
 }
 

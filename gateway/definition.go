@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/cleavestore/cleave/engine"
+	"github.com/cleavestore/cleave/gateway/internal/indexing"
 )
 
 // containerProperties is the definition of a container as clients give it and get it back.
@@ -46,10 +47,11 @@ type changeFeedRule struct {
 }
 
 type indexingPolicy struct {
-	IndexingMode  string      `json:"indexingMode"`
-	Automatic     *bool       `json:"automatic"`
-	IncludedPaths []indexPath `json:"includedPaths"`
-	ExcludedPaths []indexPath `json:"excludedPaths"`
+	IndexingMode     string                     `json:"indexingMode"`
+	Automatic        *bool                      `json:"automatic"`
+	IncludedPaths    []indexPath                `json:"includedPaths"`
+	ExcludedPaths    []indexPath                `json:"excludedPaths"`
+	CompositeIndexes [][]indexing.CompositePath `json:"compositeIndexes"`
 }
 
 type indexPath struct {
@@ -220,7 +222,11 @@ func (p *containerProperties) index() (engine.IndexPolicy, *failure) {
 			out.Exclude = append(out.Exclude, at.Path)
 		}
 	}
-	if len(out.Include) == 0 {
+	var err error
+	if out.Composite, err = indexing.Composite(policy.CompositeIndexes); err != nil {
+		return out, badf("indexingPolicy.compositeIndexes: %v", err)
+	}
+	if len(out.Include)+len(out.Composite) == 0 {
 		return engine.IndexPolicy{}, nil
 	}
 	return out, nil

@@ -2,13 +2,13 @@ package gateway
 
 import (
 	"encoding/base64"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
 
 	"github.com/cleavestore/cleave/engine"
+	"github.com/cleavestore/cleave/gateway/internal/indexing"
 	"github.com/cleavestore/cleave/partmap"
 )
 
@@ -348,16 +348,7 @@ func (c *call) utilization(k *container, scope engine.Scope, q engine.Query, out
 	if err != nil {
 		return err
 	}
-	potential := []map[string]string{}
-	for _, pattern := range plan.Suggest {
-		potential = append(potential, map[string]string{"IndexSpec": pattern})
-	}
-	none := []map[string]string{}
-	text, err := json.Marshal(map[string]any{
-		"UtilizedIndexes":  map[string]any{"SingleIndexes": none, "CompositeIndexes": none},
-		"PotentialIndexes": map[string]any{"SingleIndexes": potential, "CompositeIndexes": none},
-		"Method":           plan.Method,
-	})
+	text, err := indexing.Metrics(&plan)
 	if out.utilized = string(text); first {
 		out.utilized = base64.StdEncoding.EncodeToString(text)
 	}

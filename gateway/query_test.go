@@ -84,3 +84,35 @@ func TestRefusedQueries(t *testing.T) {
 	s.ask(400, docs, "SELECT * FROM c", append(crosses, "x-ms-continuation", "garbage")...)
 	s.ask(400, docs, "SELECT * FROM c", append(crosses, "x-ms-max-item-count", "0")...)
 }
+
+// TestCompositeIndexes: the composite indexes of a definition are made, kept as they were
+// given, replaced, and named by index metrics.
+func TestCompositeIndexes(t *testing.T) {
+	s := start(t, nil)
+	const with = `"indexingPolicy":{"includedPaths":[{"path":"/*"}],"excludedPaths":[],"compositeIndexes":[[{"path":"/a","order":"ascending"},{"path":"/b/?","order":"descending"}]]}`
+	s.do(201, "POST", "/dbs", `{"id":"d"}`)
+	r := s.do(201, "POST", "/dbs/d/colls", `{"id":"c","partitionKey":{"paths":["/pk"]},`+with+`}`)
+	if !strings.Contains(string(r.body), `"compositeIndexes":[[{"path":"/a","order":"ascending"},{"path":"/b/?","order":"descending"}]]`) {
+		t.Errorf("%s", r.body)
+	}
+	for i := range 20 {
+		s.do(201, "POST", "/dbs/d/colls/c/docs", fmt.Sprintf(`{"id":"%02d","pk":"x","a":%d,"b":%d}`, i, i%3, i), pk, `["x"]`)
+	}
+	metrics := func(text string) string {
+		r := s.ask(200, "/dbs/d/colls/c/docs", text, pk, `["x"]`, "x-ms-cosmos-populateindexmetrics-V2", "true")
+		return r.head.Get("x-ms-cosmos-index-utilization")
+	}
+	if got := metrics("SELECT VALUE c.id FROM c WHERE c.a = 1 AND c.b > 7"); !strings.Contains(got, `"UtilizedIndexes":{"CompositeIndexes":[{"IndexSpecs":["/a","/b DESC"]}]`) {
+		t.Errorf("metrics %s", got)
+	}
+	if got := metrics("SELECT TOP 3 VALUE c.id FROM c ORDER BY c.a, c.b"); !strings.Contains(got, `"PotentialIndexes":{"CompositeIndexes":[{"IndexSpecs":["/a","/b"]}]`) {
+		t.Errorf("metrics %s", got)
+	}
+	s.do(200, "PUT", "/dbs/d/colls/c", `{"id":"c","partitionKey":{"paths":["/pk"]},"indexingPolicy":{"includedPaths":[{"path":"/*"}]}}`)
+	if got := metrics("SELECT VALUE c.id FROM c WHERE c.a = 1 AND c.b > 7"); strings.Contains(got, `DESC`) {
+		t.Errorf("metrics %s", got)
+	}
+	for _, bad := range []string{`[{"path":"/a"}]`, `[{"path":"/a"},{"path":"/b","order":"up"}]`, `[{"path":"/a"},{"path":"/b/*"}]`, `[{"path":"/a"},{"path":"/a"}]`} {
+		s.do(400, "POST", "/dbs/d/colls", `{"id":"bad","partitionKey":{"paths":["/pk"]},"indexingPolicy":{"compositeIndexes":[`+bad+`]}}`)
+	}
+}

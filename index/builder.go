@@ -37,10 +37,11 @@ type Builder struct {
 	temp  func() (vfs.File, error)
 	work  int // since Breathe was called
 
-	tree    pathTree
-	stack   []openNode
-	text    []byte
-	ordinal uint32
+	tree      pathTree
+	stack     []openNode
+	text      []byte
+	composite compositeBuilder
+	ordinal   uint32
 
 	*builderMemory
 	versions versionTerms
@@ -71,7 +72,7 @@ type builtTerm struct {
 	path  int32
 	last  uint32 // newest ordinal that has it
 	count uint32
-	size  uint8 // of a string
+	size  uint16 // of a string or of components
 	kind  Type
 }
 
@@ -164,7 +165,13 @@ func (b *Builder) Take(r *Reader, remap Remap) {
 // Add adds the terms of a document. The ordinals of documents rise.
 func (b *Builder) Add(ordinal uint32, doc []byte) error {
 	b.ordinal = ordinal
-	b.scan(doc)
+	if len(b.c.composites) == 0 {
+		b.scan(doc)
+	} else {
+		b.composite.begin(b.c)
+		b.scan(doc)
+		b.addComposites()
+	}
 	if b.Memory() < b.limit {
 		return nil
 	}
@@ -218,6 +225,9 @@ func (b *Builder) scan(doc []byte) {
 			v = w.Next()
 		}
 		n := &b.tree.nodes[at]
+		if n.slot != 0 {
+			b.composite.set(n.slot-1, &v, &b.text)
+		}
 		switch v.Kind {
 		case jsondoc.KindString:
 			if n.scalars {
@@ -297,7 +307,12 @@ func (b *Builder) addString(path int32, text []byte) {
 		b.text = binary.BigEndian.AppendUint32(append(b.text[:0], text[:MaxString]...), sum)
 		text = b.text
 	}
-	h := mix(hashSeed, uint64(path)<<8|uint64(String))
+	b.addText(path, String, text)
+}
+
+// addText adds the term of the bytes of a string, or of components.
+func (b *Builder) addText(path int32, kind Type, text []byte) {
+	h := mix(hashSeed, uint64(path)<<8|uint64(kind))
 	rest := text
 	for ; len(rest) >= 8; rest = rest[8:] {
 		h = mix(h, binary.LittleEndian.Uint64(rest))
@@ -308,10 +323,10 @@ func (b *Builder) addString(path int32, text []byte) {
 	}
 	h = max(1, mix(h, w))
 	i, found := b.find(h, func(t *builtTerm) bool {
-		return t.path == path && t.kind == String && int(t.size) == len(text) && bytes.Equal(b.texts[t.value:][:t.size], text)
+		return t.path == path && t.kind == kind && int(t.size) == len(text) && bytes.Equal(b.texts[t.value:][:t.size], text)
 	})
 	if !found {
-		b.terms = append(b.terms, builtTerm{hash: h, value: uint64(len(b.texts)), path: path, kind: String, size: uint8(len(text))})
+		b.terms = append(b.terms, builtTerm{hash: h, value: uint64(len(b.texts)), path: path, kind: kind, size: uint16(len(text))})
 		b.texts = append(b.texts, text...)
 		b.tree.nodes[path].terms++
 	}

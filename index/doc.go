@@ -22,6 +22,9 @@
 // policy includes has a term. Arrays and objects have terms too, without a value, where a
 // pattern with * includes them.
 //
+// A composite index has one more term for each document: its values at several paths, one
+// behind the other (composite.go).
+//
 // Terms compare as values of documents do: values of different types are never equal, an
 // absent value is not null, numbers are doubles (-0 is 0, numbers beyond their range are
 // ±Inf). A term holds at most MaxString bytes of a string, and values at paths longer than

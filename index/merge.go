@@ -241,7 +241,7 @@ func (b *Builder) sortTerms(terms []uint32, keys []sortKey) []sortKey {
 	for _, i := range terms {
 		t := &b.terms[i]
 		k := sortKey{head: t.value, term: i, kind: t.kind}
-		if t.kind == String {
+		if t.kind.isText() {
 			var head [8]byte
 			copy(head[:], b.texts[t.value:][:t.size])
 			k.head = binary.BigEndian.Uint64(head[:])
@@ -256,7 +256,7 @@ func (b *Builder) sortTerms(terms []uint32, keys []sortKey) []sortKey {
 			return -1
 		case x.head != y.head:
 			return 1
-		case x.kind != String:
+		case !x.kind.isText():
 			return 0
 		}
 		s, t := &b.terms[x.term], &b.terms[y.term]
@@ -274,7 +274,12 @@ func (s *sortedTerms) next() (bool, error) {
 	}
 	t := &s.b.terms[s.order[s.at]]
 	s.from, s.to = s.to, s.to+t.count
-	s.buf = append(append(s.buf[:0], s.b.tree.nodes[t.path].steps...), pathEnd, byte(t.kind))
+	s.buf = append(s.buf[:0], s.b.tree.nodes[t.path].steps...)
+	if t.kind == compositeKind {
+		s.buf = append(s.buf, s.b.texts[t.value:][:t.size]...)
+		return true, nil
+	}
+	s.buf = append(s.buf, pathEnd, byte(t.kind))
 	switch t.kind {
 	case Bool:
 		s.buf = append(s.buf, byte(t.value))

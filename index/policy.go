@@ -15,27 +15,37 @@ import (
 // value there and all that lies below it; /* alone is everything. The longest
 // pattern that fits a value decides; of two of one length the one with ?. What
 // no pattern fits is not indexed.
+//
+// Each element of Composite is a composite index: two or more paths whose values
+// are indexed together, whether or not patterns include or exclude them.
 type Policy struct {
-	Include []string `json:"include,omitempty"`
-	Exclude []string `json:"exclude,omitempty"`
+	Include   []string          `json:"include,omitempty"`
+	Exclude   []string          `json:"exclude,omitempty"`
+	Composite [][]CompositePath `json:"composite,omitempty"`
 }
 
 // All is the policy that indexes everything.
 func All() Policy { return Policy{Include: []string{"/*"}} }
 
 // Empty says whether the policy includes nothing.
-func (p Policy) Empty() bool { return len(p.Include) == 0 }
+func (p Policy) Empty() bool { return len(p.Include) == 0 && len(p.Composite) == 0 }
 
 // Clone returns a policy that shares no memory with p.
 func (p Policy) Clone() Policy {
-	return Policy{Include: slices.Clone(p.Include), Exclude: slices.Clone(p.Exclude)}
+	out := Policy{Include: slices.Clone(p.Include), Exclude: slices.Clone(p.Exclude), Composite: slices.Clone(p.Composite)}
+	for i, paths := range out.Composite {
+		out.Composite[i] = slices.Clone(paths)
+	}
+	return out
 }
 
 // Compiled is a policy made ready. It is immutable.
 type Compiled struct {
-	policy Policy
-	root   *rule
-	id     uint64
+	policy     Policy
+	root       *rule
+	id         uint64
+	composites []*Composite
+	slots      int32 // paths of composites
 }
 
 // rule is what the patterns say of the values at a path.
@@ -44,6 +54,7 @@ type rule struct {
 	element *rule
 	exact   verdict // of scalars here, by a pattern with ?
 	below   verdict // of all here and below, by a pattern with *
+	slot    int32   // 1 + where a builder keeps the value here for composite indexes; 0: it is in none
 }
 
 type verdict int8
@@ -57,7 +68,7 @@ const (
 // Compile checks a policy and makes it ready.
 func Compile(p Policy) (*Compiled, error) {
 	c := &Compiled{policy: p.Clone(), root: new(rule)}
-	if len(p.Include) == 0 && len(p.Exclude) > 0 {
+	if len(p.Include) == 0 && len(p.Exclude) > 0 && len(p.Composite) == 0 {
 		return nil, fmt.Errorf("index policy: it excludes paths and includes none")
 	}
 	for _, pattern := range p.Include {
@@ -70,9 +81,12 @@ func Compile(p Policy) (*Compiled, error) {
 			return nil, err
 		}
 	}
+	if err := c.addComposites(); err != nil {
+		return nil, err
+	}
 	if !p.Empty() {
 		include, exclude := slices.Sorted(slices.Values(p.Include)), slices.Sorted(slices.Values(p.Exclude))
-		text, err := json.Marshal(Policy{include, exclude})
+		text, err := json.Marshal(Policy{include, exclude, c.canonicalComposites()})
 		if err != nil {
 			return nil, fmt.Errorf("index policy: %w", err)
 		}

@@ -177,6 +177,9 @@ func encodePolicy(c *Compiled) ([]byte, error) {
 	return b, nil
 }
 
+// Corrupt returns the error for a term, with this posting, that does not decode.
+func (r *Reader) Corrupt(p *Posting) error { return r.corrupt(p.at, errBlock) }
+
 func (r *Reader) corrupt(off int64, cause error) error { return r.src.Corrupt(off, cause) }
 
 // view returns bytes that must lie in the index.

@@ -133,7 +133,7 @@ func appendExpires(dst []byte, at int64) []byte {
 
 // Documents is the span of all terms of documents: those of versions come before
 // them.
-func Documents() Span { return Below(Path{}) }
+func Documents() Span { return Span{From: []byte{pathEnd}, To: []byte{termComposite + 1}} }
 
 // after returns the first key after key.
 func after(key []byte) []byte { return append(key[:len(key):len(key)], 0) }

@@ -14,7 +14,8 @@ type pathNode struct {
 	scope      scope
 	scalars    bool // are indexed here
 	containers bool
-	dead       bool // nothing is indexed here or below
+	dead       bool  // nothing is indexed here or below
+	slot       int32 // 1 + that of the value for composite indexes; 0: it is in none
 	members    map[string]int32
 	element    int32     // 0: none yet
 	first      int32     // member that came first the last time; 0: none
@@ -38,6 +39,10 @@ func newPathTree(c *Compiled) pathTree {
 	t := pathTree{}
 	t.add("", "", scope{c.root, c.root.below})
 	t.nodes[0].scalars, t.nodes[0].containers = false, false
+	for _, x := range c.composites { // no document has a path to these nodes
+		t.nodes = append(t.nodes, pathNode{steps: x.steps(), dead: true})
+		t.bytes += pathNodeBytes
+	}
 	return t
 }
 
@@ -46,6 +51,9 @@ func (t *pathTree) add(name, steps string, s scope) int32 {
 	short := len(steps) <= maxPath
 	n.scalars, n.containers = short && s.scalars(), short && s.containers()
 	n.dead = !short || s.dead()
+	if s.rule != nil {
+		n.slot = s.rule.slot
+	}
 	t.nodes = append(t.nodes, n)
 	t.bytes += pathNodeBytes + 2*int64(len(steps))
 	return int32(len(t.nodes) - 1)

@@ -7,11 +7,13 @@ import (
 	"errors"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/cleavestore/cleave/cmd/pinspect/internal/layout"
 	"github.com/cleavestore/cleave/index"
 	"github.com/cleavestore/cleave/internal/chart"
 	"github.com/cleavestore/cleave/internal/cli"
+	"github.com/cleavestore/cleave/internal/definition"
 	"github.com/cleavestore/cleave/internal/humanize"
 	"github.com/cleavestore/cleave/segment"
 )
@@ -40,6 +42,7 @@ type indexRow struct {
 	Container  string   `json:"container"`
 	Include    []string `json:"include,omitempty"`
 	Exclude    []string `json:"exclude,omitempty"`
+	Composite  []string `json:"composite,omitempty"`
 	Files      int      `json:"files"`
 	Indexed    int      `json:"indexed_files"` // with an index for the policy
 	Bytes      int64    `json:"bytes"`         // of these indexes
@@ -135,11 +138,11 @@ func (c *indexCommand) show(ctx context.Context, f *layout.Files, pick layout.Pi
 func (c *indexCommand) container(ctx context.Context, f *layout.Files, view *layout.Container, damage *[]layout.Finding) (*indexReport, error) {
 	r := &indexReport{paths: make(map[string]*pathRow)}
 	r.header, r.Container = newHeader("index"), view.Name
-	var policy index.Policy
-	if view.Index != nil {
-		policy = index.Policy{Include: view.Index.Include, Exclude: view.Index.Exclude}
-	}
+	policy := definition.IndexPolicy(view.Index)
 	r.Include, r.Exclude = policy.Include, policy.Exclude
+	for _, paths := range policy.Composite {
+		r.Composite = append(r.Composite, "("+index.CompositeText(paths)+")")
+	}
 	compiled, err := index.Compile(policy)
 	if err != nil {
 		return nil, err
@@ -196,26 +199,41 @@ func (c *indexCommand) file(ctx context.Context, r *indexReport, s *layout.Segme
 	var last []byte
 	at := (*pathRow)(nil)
 	var path index.Path
+	var composite *index.Composite
 	cursor := x.Cursor()
 	for n, ok := 0, cursor.Seek(index.Documents().From); ok; n, ok = n+1, cursor.Next() {
 		if n%4096 == 0 && ctx.Err() != nil {
 			return ctx.Err()
 		}
 		term, ok := cursor.Term()
+		key := cursor.Key()
+		var values []index.Value
+		cut := term.Cut
 		if !ok {
-			return section.Corrupt(0, errors.New("index: a term does not decode"))
-		}
-		if at == nil || term.Path != path {
+			var x *index.Composite
+			x, values, cut, ok = policy.DecodeComposite(key)
+			if !ok {
+				return section.Corrupt(0, errors.New("index: a term does not decode"))
+			}
+			if at == nil || x != composite {
+				composite, at = x, r.path("("+x.String()+")")
+			}
+		} else if at == nil || term.Path != path {
 			path, at = term.Path, r.path(term.Path.String())
 		}
 		posting := cursor.Posting()
-		key := cursor.Key()
 		own := len(key) - commonPrefix(last, key)
 		last = append(last[:0], key...)
 		at.Terms++
 		at.Postings += int64(posting.Len())
 		at.Bytes += int64(own) + 3 + posting.Bytes()
-		c.note(r, s, &term, at.Path, posting.Len())
+		if c.shows(r, posting.Len()) {
+			of, value := term.Value.Type.String(), valueText(&term)
+			if values != nil {
+				of, value = "composite", valuesText(values, cut)
+			}
+			c.note(r, s, of, value, at.Path, posting.Len())
+		}
 	}
 	return cursor.Err()
 }
@@ -229,14 +247,16 @@ func (r *indexReport) path(name string) *pathRow {
 	return row
 }
 
-// note keeps the term if it is one of the largest.
-func (c *indexCommand) note(r *indexReport, s *layout.Segment, t *index.Term, path string, postings int) {
-	if c.Top == 0 || len(r.terms) == c.Top && int64(postings) <= r.terms[r.least].Postings {
-		return
-	}
-	row := termRow{header: newHeader("term"), Container: r.Container, Path: path, Of: t.Value.Type.String(), Postings: int64(postings), File: s.Name}
+// shows says whether a term is one of the largest.
+func (c *indexCommand) shows(r *indexReport, postings int) bool {
+	return c.Top > 0 && (len(r.terms) < c.Top || int64(postings) > r.terms[r.least].Postings)
+}
+
+// note keeps a term that is one of the largest.
+func (c *indexCommand) note(r *indexReport, s *layout.Segment, of, value, path string, postings int) {
+	row := termRow{header: newHeader("term"), Container: r.Container, Path: path, Of: of, Postings: int64(postings), File: s.Name}
 	if c.ShowValues {
-		row.Value = valueText(t)
+		row.Value = value
 	}
 	if len(r.terms) < c.Top {
 		r.terms = append(r.terms, row)
@@ -263,6 +283,23 @@ func valueText(t *index.Term) string {
 		return strconv.Quote(t.Value.Text)
 	}
 	return ""
+}
+
+// valuesText returns the values of a term of a composite index.
+func valuesText(values []index.Value, cut bool) string {
+	parts := make([]string, len(values))
+	for i, v := range values {
+		t := index.Term{Value: v, Cut: cut && len(v.Text) == index.MaxString}
+		switch v.Type {
+		case 0:
+			parts[i] = "-"
+		case index.Null, index.Array, index.Object:
+			parts[i] = v.Type.String()
+		default:
+			parts[i] = valueText(&t)
+		}
+	}
+	return strings.Join(parts, ", ")
 }
 
 func commonPrefix(a, b []byte) int {
@@ -305,13 +342,19 @@ func (r *indexReport) printJSON(out *output) error {
 }
 
 func (r *indexReport) print(out *output, paths int) {
-	if len(r.Include) == 0 {
+	if len(r.Include)+len(r.Composite) == 0 {
 		out.printf("%s: not indexed\n", printable(r.Container))
 		return
 	}
-	out.printf("%s: include %s", printable(r.Container), printableList(r.Include))
+	out.printf("%s:", printable(r.Container))
+	if len(r.Include) > 0 {
+		out.printf(" include %s", printableList(r.Include))
+	}
 	if len(r.Exclude) > 0 {
 		out.printf(", exclude %s", printableList(r.Exclude))
+	}
+	if len(r.Composite) > 0 {
+		out.printf(" composite %s", printableList(r.Composite))
 	}
 	out.printf("\n%s of %s indexed, %s, %s of the raw documents; %s, %s\n",
 		humanize.Count(r.Indexed), humanize.Plural(r.Files, "file", "files"), humanize.Bytes(r.Bytes), formatRatio(uint64(r.Bytes), r.RawBytes),

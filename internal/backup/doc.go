@@ -58,8 +58,9 @@ import (
 )
 
 // Version is the newest version of the format. Version 2 is written where the catalog has
-// limits of logical partitions, version 3 where it has absent ranges, and version 1 otherwise.
-const Version = 3
+// limits of logical partitions, version 3 where it has absent ranges, version 4 where it has
+// composite indexes, and version 1 otherwise.
+const Version = 4
 
 // version returns the version in which a backup with this catalog is written.
 func (c *Catalog) version() uint32 {

@@ -77,13 +77,17 @@ func sameIndex(a, b index.Policy) bool {
 }
 
 func indexText(p index.Policy) string {
-	switch {
-	case p.Empty():
+	if p.Empty() {
 		return "of nothing"
-	case len(p.Exclude) == 0:
-		return strings.Join(p.Include, ",")
 	}
-	return strings.Join(p.Include, ",") + " without " + strings.Join(p.Exclude, ",")
+	text := strings.Join(p.Include, ",")
+	if len(p.Exclude) > 0 {
+		text += " without " + strings.Join(p.Exclude, ",")
+	}
+	for _, paths := range p.Composite {
+		text += " (" + index.CompositeText(paths) + ")"
+	}
+	return strings.TrimSpace(text)
 }
 
 func text(v any) string {

@@ -51,9 +51,7 @@ func FromManifest(m *manifest.Container, partitions int) (d Def, err error) {
 			return d, fmt.Errorf("container %q: compression %q: %w", m.Name, m.Compression, fault.ErrTooNew)
 		}
 	}
-	if m.Index != nil {
-		d.Index = index.Policy{Include: m.Index.Include, Exclude: m.Index.Exclude}
-	}
+	d.Index = IndexPolicy(m.Index)
 	return d, d.Check(m.Name)
 }
 
@@ -63,7 +61,31 @@ func StoredIndex(p index.Policy) *manifest.IndexPolicy {
 		return nil
 	}
 	p = p.Clone()
-	return &manifest.IndexPolicy{Include: p.Include, Exclude: p.Exclude}
+	m := &manifest.IndexPolicy{Include: p.Include, Exclude: p.Exclude}
+	for _, paths := range p.Composite {
+		stored := make([]manifest.CompositePath, len(paths))
+		for i, at := range paths {
+			stored[i] = manifest.CompositePath(at)
+		}
+		m.Composite = append(m.Composite, stored)
+	}
+	return m
+}
+
+// IndexPolicy returns an index policy that the manifest has; nil is the empty one.
+func IndexPolicy(m *manifest.IndexPolicy) index.Policy {
+	if m == nil {
+		return index.Policy{}
+	}
+	p := index.Policy{Include: m.Include, Exclude: m.Exclude}
+	for _, stored := range m.Composite {
+		paths := make([]index.CompositePath, len(stored))
+		for i, at := range stored {
+			paths[i] = index.CompositePath(at)
+		}
+		p.Composite = append(p.Composite, paths)
+	}
+	return p
 }
 
 // Millis returns a time to live as manifests have it: -1 for NoExpiry.

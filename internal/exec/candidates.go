@@ -79,6 +79,8 @@ type lookup struct {
 	policy *index.Compiled
 	plan   *planNode
 	exact  bool // every document that the plan names is wanted
+
+	composites []string // composite indexes that the plan uses
 }
 
 // candidateSource is a source with the candidates that the plan names in it.

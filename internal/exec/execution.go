@@ -112,6 +112,7 @@ func (e *Execution) planBy(policy *index.Compiled, groups *query.Grouper) {
 		p := planner{policy: policy}
 		look := &lookup{policy: policy}
 		look.plan, look.exact = p.plan(e.Select.Where, false)
+		look.composites = p.names
 		e.counts = groups != nil && e.countable(policy, groups) && look.exact
 		var first []query.Order
 		switch {
@@ -122,7 +123,10 @@ func (e *Execution) planBy(policy *index.Compiled, groups *query.Grouper) {
 				first = append(first, query.Order{Path: path})
 			}
 		}
-		if len(first) > 0 {
+		if groups == nil && len(first) > 0 {
+			e.ordered = e.compositeOrder(policy)
+		}
+		if len(first) > 0 && e.ordered == nil {
 			if e.ordered = e.orderSpan(policy, first); e.ordered != nil && !e.ordered.all {
 				e.ordered.rest = look.plan.without(e.ordered.span)
 			}

@@ -1,6 +1,7 @@
 package exec
 
 import (
+	"github.com/cleavestore/cleave/index"
 	"github.com/cleavestore/cleave/internal/cost"
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/lsm"
@@ -17,22 +18,30 @@ type Explanation struct {
 	// Suggested.
 	Suggest   []string
 	Suggested string
+	// Composite are the composite indexes that are used, SuggestComposite is one with which
+	// the results would come in their order.
+	Composite        []string
+	SuggestComposite []index.CompositePath
 }
 
 // PartExplanation says what a query would read in one physical partition.
 type PartExplanation struct {
-	ID         partmap.PartitionID
-	Versions   int64
-	Runs       int
-	Sources    int
-	NoIndex    bool
-	Candidates int64
+	ID       partmap.PartitionID `json:"id"`
+	Versions int64               `json:"versions"` // in its files and memtables
+	Runs     int                 `json:"runs"`
+	// Sources counts the files and memtable parts in which indexes name candidates. It is
+	// 0 with NoIndex: then documents are read, because files have no index for the present
+	// policy, or because the filter cannot use it.
+	Sources    int   `json:"sources"`
+	NoIndex    bool  `json:"no_index"`
+	Candidates int64 `json:"candidates"` // that indexes name
 }
 
 // Explain asks the indexes, but reads no documents.
 func (e *Execution) Explain() (x Explanation, err error) {
 	x.Method, x.Order = e.method(), e.orderMethod()
 	x.Suggest, x.Suggested = e.suggest(x.Method)
+	x.Composite, x.SuggestComposite = e.composites(), e.suggestComposite()
 	for i := range e.units {
 		u := &e.units[i]
 		err := e.inParts(e.ctx, u, func(p Part, v *lsm.Version, now int64, lo, hi *item.Key, whole bool) error {
@@ -105,6 +114,8 @@ func (e *Execution) orderMethod() string {
 		return "groups by their values"
 	case len(e.Select.OrderBy) == 0:
 		return "by key"
+	case e.byIndex() && e.ordered.composite != nil:
+		return "by the composite index"
 	case e.byIndex():
 		return "by index, the first sorted"
 	}

@@ -30,8 +30,12 @@ type indexOrder struct {
 	next    *indexOrder // order of the candidates with one value by the path that follows; nil: no index has it
 	groups  bool        // the candidates are wanted for groups by the first path
 	end     []byte      // with groups, or if unsure: sort key from which on candidates were left out; nil: none was
-	top     *sharedRows // the first rows so far, of all units
-	key     []byte      // order key of the current candidate, from its term; nil: only the document has it
+	// composite is the index whose terms have the order; then path, all and next are not
+	// used, and equal are the values at the paths before those of the order.
+	composite *index.Composite
+	equal     []index.Value
+	top       *sharedRows // the first rows so far, of all units
+	key       []byte      // order key of the current candidate, from its term; nil: only the document has it
 }
 
 // orderHit is a candidate whose order key is known from a term: it is
@@ -192,11 +196,18 @@ func (w *orderWalk) begin(v *query.Value) bool {
 		return true
 	}
 	from := len(w.c.keys)
-	w.c.keys = v.AppendOrder(w.c.keys)
-	key := w.c.keys[from:]
+	keys := v.AppendOrder(w.c.keys)
 	if w.o.falling {
-		query.Invert(key)
+		query.Invert(keys[from:])
 	}
+	return w.beginKey(keys)
+}
+
+// beginKey is begin for an order key, which keys has behind w.c.keys.
+func (w *orderWalk) beginKey(keys []byte) bool {
+	from := len(w.c.keys)
+	w.c.keys = keys
+	key := keys[from:]
 	if w.o.single && !w.c.unsure && w.o == w.top {
 		w.from, w.to = uint32(from), uint32(len(w.c.keys))
 	} else {
@@ -255,7 +266,9 @@ func (w *orderWalk) rising() error {
 	o := w.o
 	from := o.span.From
 	if o.after != nil && !o.after.value.Empty() {
-		from = o.after.value.From
+		if string(o.after.value.From) > string(from) {
+			from = o.after.value.From
+		}
 	} else if o.all {
 		if err := w.takeRest(); err != nil {
 			return err
@@ -274,7 +287,7 @@ func (w *orderWalk) rising() error {
 func (w *orderWalk) falling() error {
 	o := w.o
 	to := o.span.To
-	if o.after != nil {
+	if o.after != nil && string(o.after.value.To) < string(to) {
 		to = o.after.value.To
 	}
 	if o.after == nil || !o.after.value.Empty() {
@@ -342,6 +355,9 @@ func (w *orderWalk) terms(advance func(*orderSource) bool) error {
 // are cut: strings that begin alike can have any order among each other, so all
 // candidates with such strings are taken together.
 func (w *orderWalk) take(at []*orderSource) (bool, error) {
+	if w.o.composite != nil {
+		return w.takeComposite(at)
+	}
 	a := w.o.after
 	key := at[0].cur.Key()
 	term, known := at[0].cur.Term()

@@ -413,11 +413,16 @@ func (e *Execution) orderFrom(after []byte, most int) (*indexOrder, error) {
 // beginAt makes the order, and those that follow it, begin behind a sort key. whole says
 // that it is the key of a group. It returns false if it is no such key.
 func (o *indexOrder) beginAt(after []byte, whole bool, levels int) bool {
-	v, n := query.ReadOrder(after, o.falling, whole)
+	var v query.Value
+	n := 0
+	if o.composite != nil {
+		n = o.beginComposite(after)
+	} else if v, n = query.ReadOrder(after, o.falling, whole); n > 0 {
+		o.begin(&v)
+	}
 	if n == 0 {
 		return false
 	}
-	o.begin(&v)
 	rest := after[n:]
 	if o.next != nil {
 		next := *o.next

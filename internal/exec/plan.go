@@ -40,6 +40,8 @@ type planner struct {
 	// found leaves out spans that only narrow the search: a condition on the text of
 	// strings then gives all documents, not those with a string at the path.
 	found bool
+	given []*query.Filter // conditions that are taken to be true
+	names []string        // composite indexes that the plan uses
 }
 
 // plan returns the documents for which a filter is true, or with negated those
@@ -62,7 +64,15 @@ func (p *planner) plan(f *query.Filter, negated bool) (n *planNode, exact bool) 
 		}
 		return p.combine(op, f.Sub, negated)
 	}
+	if !negated && slices.Contains(p.given, f) {
+		return &planNode{op: planAll}, true
+	}
 	yes, exact := p.leaf(f)
+	if !negated && yes.op == planAll && !exact && len(p.policy.Composites()) > 0 {
+		if _, parts, sure := p.composite([]*query.Filter{f}); len(parts) > 0 {
+			return parts[0], sure
+		}
+	}
 	if negated {
 		yes, exact = p.opposite(f, yes, exact)
 	}
@@ -82,6 +92,17 @@ func (p *planner) combine(op planOp, filters []*query.Filter, negated bool) (*pl
 	}
 	n := &planNode{op: op}
 	exact := true
+	if op == planAnd && !negated && p.given == nil && len(p.policy.Composites()) > 0 {
+		var parts []*planNode
+		filters = conjuncts(nil, &query.Filter{Op: query.And, Sub: filters})
+		filters, parts, exact = p.composite(filters)
+		for _, s := range parts {
+			if s.op == planNone {
+				return s, true
+			}
+			n.sub = append(n.sub, s)
+		}
+	}
 	for _, f := range filters {
 		s, e := p.plan(f, negated)
 		if e && s.op == decides {

@@ -109,10 +109,7 @@ func (v *indexVerifier) compare(b *index.Builder, lo, hi uint32) error {
 	}
 	found := 0
 	return index.Compare(v.stored, built, lo, hi, func(term []byte, more, less []uint32) bool {
-		what := "a term of versions"
-		if t, ok := index.DecodeTerm(term); ok {
-			what = fmt.Sprintf("a %v at %v", t.Value.Type, t.Path)
-		}
+		what := v.policy.Describe(term)
 		if len(more) > 0 {
 			v.report(v.at, fmt.Sprintf("index: %s is said of version %d, which has it not", what, more[0]))
 		}

@@ -15,8 +15,8 @@
 // format. The file of generation n is named MANIFEST-n, with n in 10 decimal digits. The
 // manifest of a partition is always whole. That of a store is whole if its base is 0; the
 // checksum of the base is then 0. Format 3 has limits of logical
-// partitions, and format 4 ranges that are absent; without them a generation is written in
-// format 2, which is the same otherwise.
+// partitions, format 4 ranges that are absent, and format 5 composite indexes; without them a
+// generation is written in format 2, which is the same otherwise.
 // In format 1 the manifest of a store is whole, and its first
 // line is like that of a partition.
 //
@@ -89,19 +89,23 @@ import (
 
 // Format is the newest version of the store manifests that this program writes. It writes
 // a version only where it needs it, so that older programs open what they can understand.
-const Format = 4
+const Format = 5
 
 // PartitionFormat is the version of the partition manifests that this program writes.
 const PartitionFormat = 1
 
 const (
-	editFormat   = 2 // of store manifests: any generation may be an edit
-	limitsFormat = 3 // with limits of logical partitions
-	absentFormat = 4 // with ranges that are absent
+	editFormat      = 2 // of store manifests: any generation may be an edit
+	limitsFormat    = 3 // with limits of logical partitions
+	absentFormat    = 4 // with ranges that are absent
+	compositeFormat = 5 // with composite indexes
 )
 
 // StoreFormat returns the version in which these containers and partitions are written.
 func StoreFormat(containers []Container, partitions []Partition) int {
+	if slices.ContainsFunc(containers, func(c Container) bool { return c.Index != nil && len(c.Index.Composite) > 0 }) {
+		return compositeFormat
+	}
 	if slices.ContainsFunc(partitions, func(p Partition) bool { return p.Absent }) {
 		return absentFormat
 	}

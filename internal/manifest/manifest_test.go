@@ -117,15 +117,36 @@ func TestTooNew(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := Decode("f", StoreKind, newer(data), new(Store)); !errors.Is(err, fault.ErrTooNew) || !strings.Contains(err.Error(), "format 5") {
+	if err := Decode("f", StoreKind, newer(data), new(Store)); !errors.Is(err, fault.ErrTooNew) || !strings.Contains(err.Error(), "format 6") {
 		t.Errorf("Decode: %v", err)
+	}
+}
+
+// TestCompositeFormat: a store with a composite index has a format of its own, also in an edit.
+func TestCompositeFormat(t *testing.T) {
+	s := sample(1)
+	if len(s.Containers) == 0 {
+		t.Fatal("the sample has no container")
+	}
+	before := StoreFormat(s.Containers, s.Partitions)
+	s.Containers[0].Index = &IndexPolicy{Include: []string{"/*"}, Composite: [][]CompositePath{{{Path: "/a"}, {Path: "/b", Descending: true}}}}
+	if got := StoreFormat(s.Containers, s.Partitions); before >= compositeFormat || got != compositeFormat || formatOf(&Edit{Containers: s.Containers}) != compositeFormat {
+		t.Errorf("format %d, without the index %d", got, before)
+	}
+	data, err := Encode(StoreKind, 1, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var back Store
+	if err := Decode("f", StoreKind, data, &back); err != nil || !reflect.DeepEqual(back.Containers[0].Index, s.Containers[0].Index) {
+		t.Errorf("%+v, %v", back.Containers[0].Index, err)
 	}
 }
 
 // newer returns a manifest of the store with the next format.
 func newer(data []byte) []byte {
 	line, body, _ := bytes.Cut(data, []byte("\n"))
-	words := strings.Split(strings.Replace(string(line), " store 2 ", " store 5 ", 1), " ")
+	words := strings.Split(strings.Replace(string(line), " store 2 ", " store 6 ", 1), " ")
 	head := strings.Join(words[:len(words)-2], " ")
 	return fmt.Appendf(nil, "%s %08x %d\n%s", head, checksum(head, body), len(body), body)
 }

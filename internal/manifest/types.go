@@ -131,6 +131,14 @@ type Synthetic struct {
 type IndexPolicy struct {
 	Include []string `json:"include"`
 	Exclude []string `json:"exclude,omitempty"`
+	// Composite are the composite indexes: the paths of each.
+	Composite [][]CompositePath `json:"composite,omitempty"`
+}
+
+// CompositePath is a path of a composite index.
+type CompositePath struct {
+	Path       string `json:"path"`
+	Descending bool   `json:"descending,omitempty"`
 }
 
 // Partition is a physical partition: an immutable range of the key space.

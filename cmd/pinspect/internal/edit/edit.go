@@ -15,6 +15,7 @@ import (
 	"github.com/cleavestore/cleave/cmd/pinspect/internal/command"
 	"github.com/cleavestore/cleave/cmd/pinspect/internal/layout"
 	"github.com/cleavestore/cleave/engine"
+	"github.com/cleavestore/cleave/index"
 	"github.com/cleavestore/cleave/internal/cli"
 	"github.com/cleavestore/cleave/internal/humanize"
 	"github.com/cleavestore/cleave/internal/workload"
@@ -119,6 +120,7 @@ type Create struct {
 	Opaque       bool          `help:"The documents are bytes, not JSON; the paths of the key then only tell how many levels it has."`
 	Index        bool          `help:"Index all values."`
 	IndexPath    []string      `sep:"none" placeholder:"/PATH/*" help:"Index these values: /PATH/? for a scalar, /PATH/* for all that is below; may be repeated."`
+	Composite    []string      `sep:"none" placeholder:"/PATH [desc],..." help:"Index the values at these paths together, in this order; may be repeated."`
 	UniqueKey    []string      `sep:"none" placeholder:"/PATH,..." help:"Paths whose values no two documents of a logical partition may share; may be repeated."`
 	TTL          time.Duration `name:"ttl" placeholder:"TIME" help:"How long documents live after their last write, such as 24h; default for ever."`
 	Throughput   float64       `placeholder:"RU" help:"Request units a second; default unlimited."`
@@ -146,13 +148,14 @@ func (c *Create) Run(ctx context.Context, env *command.Environment) error {
 	if c.Opaque {
 		def.Kind = engine.Opaque
 	}
-	def.Index.Include = c.IndexPath
-	if c.Index {
-		def.Index = engine.IndexAll()
-	}
-	err := open(ctx, c.Dir, func(db *engine.DB) error {
-		_, err := db.CreateContainer(ctx, c.Container, def)
+	policy, err := policyOf(c.Index, c.IndexPath, c.Composite)
+	if err != nil {
 		return err
+	}
+	def.Index = policy
+	err = open(ctx, c.Dir, func(db *engine.DB) error {
+		_, made := db.CreateContainer(ctx, c.Container, def)
+		return made
 	})
 	if err != nil {
 		return err
@@ -363,6 +366,22 @@ type Alter struct {
 	Index      bool     `xor:"index" help:"Index all values."`
 	NoIndex    bool     `xor:"index" help:"Index nothing."`
 	IndexPath  []string `xor:"index" sep:"none" placeholder:"/PATH/*" help:"Index these values and no others: /PATH/? for a scalar, /PATH/* for all that is below; may be repeated."`
+	Composite  []string `sep:"none" placeholder:"/PATH [desc],..." help:"Index also the values at these paths together, in this order; may be repeated. Without --index or --index-path nothing else is indexed."`
+}
+
+// policyOf returns the index policy that flags ask for.
+func policyOf(all bool, paths, composite []string) (p engine.IndexPolicy, err error) {
+	if p.Include = paths; all {
+		p = engine.IndexAll()
+	}
+	for _, text := range composite {
+		x, err := index.ParseComposite(text)
+		if err != nil {
+			return p, cli.Usagef("--composite: %v", err)
+		}
+		p.Composite = append(p.Composite, x)
+	}
+	return p, nil
 }
 
 // Help returns the long help text.
@@ -376,7 +395,10 @@ Examples:
 
 // Run runs the command.
 func (c *Alter) Run(ctx context.Context, env *command.Environment) error {
-	reindex := c.Index || c.NoIndex || len(c.IndexPath) > 0
+	reindex := c.Index || c.NoIndex || len(c.IndexPath)+len(c.Composite) > 0
+	if c.NoIndex && len(c.Composite) > 0 {
+		return cli.Usagef("--no-index and --composite exclude each other")
+	}
 	if c.Throughput == nil && !reindex {
 		return cli.Usagef("nothing to change: see --help")
 	}
@@ -389,9 +411,9 @@ func (c *Alter) Run(ctx context.Context, env *command.Environment) error {
 		if !reindex {
 			return nil
 		}
-		policy := engine.IndexPolicy{Include: c.IndexPath}
-		if c.Index {
-			policy = engine.IndexAll()
+		policy, err := policyOf(c.Index, c.IndexPath, c.Composite)
+		if err != nil {
+			return err
 		}
 		job, err := container.SetIndexPolicy(ctx, policy)
 		if err != nil {
