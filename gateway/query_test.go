@@ -116,3 +116,23 @@ func TestCompositeIndexes(t *testing.T) {
 		s.do(400, "POST", "/dbs/d/colls", `{"id":"bad","partitionKey":{"paths":["/pk"]},"indexingPolicy":{"compositeIndexes":[`+bad+`]}}`)
 	}
 }
+
+// TestOrderOfOneResult: aggregates without GROUP BY take an ORDER BY of documents, which says
+// nothing, by themselves and in a plan.
+func TestOrderOfOneResult(t *testing.T) {
+	s := start(t, &Options{LiberalQueries: true})
+	docs := s.items()
+	for i := range 4 {
+		s.do(201, "POST", docs, fmt.Sprintf(`{"id":"%d","pk":"%d","n":%d}`, i, i%2, i), pk, fmt.Sprintf(`["%d"]`, i%2))
+	}
+	if all, _ := s.query(docs, "SELECT VALUE AVG(c.n) FROM c WHERE IS_NUMBER(c.n) ORDER BY c.n"); fmt.Sprintf("%s", all) != "[1.5]" {
+		t.Errorf("%s", all)
+	}
+	s.do(400, "POST", docs, `{"query":"SELECT VALUE AVG(c.n) FROM c ORDER BY d.n"}`, "x-ms-documentdb-isquery", "True")
+	s.do(400, "POST", docs, `{"query":"SELECT c.pk, AVG(c.n) AS a FROM c GROUP BY c.pk ORDER BY c.n"}`, "x-ms-documentdb-isquery", "True")
+	r := s.do(200, "POST", docs, `{"query":"SELECT VALUE AVG(c.n) FROM c ORDER BY c.n"}`, "x-ms-cosmos-is-query-plan-request", "True")
+	info, _ := r.member(t, "queryInfo").(map[string]any)
+	if text, _ := info["rewrittenQuery"].(string); strings.Contains(text, "ORDER BY") || len(info["orderBy"].([]any)) != 0 || len(info["aggregates"].([]any)) != 1 {
+		t.Errorf("%s", r.body)
+	}
+}

@@ -52,7 +52,6 @@ var notInScope = map[string]string{
 // the reasons.
 var knownFailures = map[string]int{
 	"integration/crossPartition.spec": 5,
-	"integration/aggregateQuery.spec": 5,
 }
 
 // TestPublicJavaScript runs the tests of the SDK that its authors have written, unchanged.

@@ -18,6 +18,7 @@ package queryplan
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/cleavestore/cleave/internal/sql/eval"
@@ -145,9 +146,10 @@ func (r *rewriter) rewrite() error {
 		}
 	}
 	switch {
-	case grouped && (q.Distinct || len(q.OrderBy) > 0):
+	case grouped && (q.Distinct || len(q.GroupBy) > 0 && len(q.OrderBy) > 0 || slices.ContainsFunc(q.OrderBy, func(o syntax.Order) bool { return eval.Aggregated(o.Expr) })):
 		return syntax.Errorf(r.text, q.At, "ORDER BY and DISTINCT with GROUP BY or aggregates cannot be answered over several partitions")
 	case grouped:
+		out.OrderBy = nil // without GROUP BY there is one result
 		if err := r.groups(&out); err != nil {
 			return err
 		}

@@ -154,6 +154,13 @@ func (c *compiler) query(q *syntax.Query, outer *scope) *plan {
 		p.group, s.group = g.plan, g
 	}
 	for _, o := range q.OrderBy {
+		if p.group != nil && len(q.GroupBy) == 0 && !Aggregated(o.Expr) {
+			// The only result needs no order; the names are checked.
+			rows := *s
+			rows.group = nil
+			c.expr(o.Expr, &rows)
+			continue
+		}
 		if q.Distinct && !listed(q, o.Expr) {
 			c.fail(o.Expr.Pos(), "with DISTINCT, expected an ORDER BY of what SELECT lists")
 		}
