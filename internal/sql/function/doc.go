@@ -102,14 +102,14 @@ func Unavailable(name string) (why string, ok bool) {
 }
 
 const (
-	noSpatial  = "there are no spatial functions"
-	noFullText = "there are no full text indexes"
-	noVectors  = "there are no vector indexes"
+	noSpatial = "there are no spatial functions"
+	noScores  = "results are not ranked by scores"
+	noVectors = "there are no vector indexes"
 )
 
 var unavailable = map[string]string{
 	"ST_AREA": noSpatial, "ST_DISTANCE": noSpatial, "ST_INTERSECTS": noSpatial, "ST_ISVALID": noSpatial, "ST_ISVALIDDETAILED": noSpatial, "ST_WITHIN": noSpatial,
-	"FULLTEXTCONTAINS": noFullText, "FULLTEXTCONTAINSALL": noFullText, "FULLTEXTCONTAINSANY": noFullText, "FULLTEXTSCORE": noFullText, "RRF": noFullText,
+	"FULLTEXTSCORE": noScores, "RRF": noScores,
 	"VECTORDISTANCE": noVectors,
 }
 
@@ -131,6 +131,9 @@ func init() {
 	addTypes()
 	addStrings()
 	addPatterns()
+	addFullText("FULLTEXTCONTAINS", 2, true)
+	addFullText("FULLTEXTCONTAINSALL", -1, true)
+	addFullText("FULLTEXTCONTAINSANY", -1, false)
 	addArrays()
 	addMaths()
 	addIntegers()

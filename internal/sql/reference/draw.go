@@ -13,7 +13,7 @@ func pick[T any](d Draw, list ...T) T { return list[d.IntN(len(list))] }
 
 // Scalar returns a scalar as JSON.
 func (d Draw) Scalar() string {
-	return pick(d, "0", "1", "2", "-1", "1.5", "3", "7", "true", "false", "null", `"a"`, `"b"`, `"ab"`, `"Abc"`, `"ba"`, `""`, `"é"`)
+	return pick(d, "0", "1", "2", "-1", "1.5", "3", "7", "true", "false", "null", `"a"`, `"b"`, `"ab"`, `"Abc"`, `"ba"`, `""`, `"é"`, `"ab, B; a"`)
 }
 
 // Value returns a value as JSON.
@@ -111,9 +111,9 @@ func (d Draw) Expr(depth int, names []string, aggregates bool) string {
 	case 15:
 		return pick(d, "IS_DEFINED", "IS_NULL", "IS_NUMBER", "IS_STRING", "IS_ARRAY", "IS_BOOL", "LENGTH", "UPPER", "LOWER", "ABS", "FLOOR", "ARRAY_LENGTH") + "(" + x() + ")"
 	case 16:
-		return pick(d, "STARTSWITH", "ENDSWITH", "CONTAINS", "STRINGEQUALS", "ARRAY_CONTAINS", "SETUNION") + "(" + x() + ", " + x() + ")"
+		return pick(d, "STARTSWITH", "ENDSWITH", "CONTAINS", "STRINGEQUALS", "ARRAY_CONTAINS", "SETUNION", "FULLTEXTCONTAINS") + "(" + x() + ", " + x() + ")"
 	case 17:
-		return pick(d, "IIF("+x()+", "+x()+", "+x()+")", "SUBSTRING("+x()+", "+x()+", "+x()+")", "CONTAINS("+x()+", "+x()+", true)")
+		return pick(d, "IIF("+x()+", "+x()+", "+x()+")", "SUBSTRING("+x()+", "+x()+", "+x()+")", "CONTAINS("+x()+", "+x()+", true)", pick(d, "FULLTEXTCONTAINSALL(", "FULLTEXTCONTAINSANY(")+x()+", "+x()+", "+x()+")")
 	case 18:
 		if aggregates || len(names) == 0 {
 			return leaf()

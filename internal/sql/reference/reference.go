@@ -714,6 +714,8 @@ func call(name string, args []any) any {
 			return s == part
 		}
 		return strings.Contains(s, part)
+	case "FULLTEXTCONTAINS", "FULLTEXTCONTAINSALL", "FULLTEXTCONTAINSANY":
+		return fullText(name == "FULLTEXTCONTAINSANY", args)
 	case "LENGTH":
 		if rank(args[0]) != 5 {
 			return Undefined
@@ -774,4 +776,37 @@ func call(name string, args []any) any {
 		return out
 	}
 	panic("function " + name)
+}
+
+// fullText says whether any, or all, of the further arguments are words that follow each
+// other in the first one.
+func fullText(one bool, args []any) any {
+	var lists [][]string
+	for i, v := range args {
+		if _, ok := v.(map[string]any); ok && i > 0 {
+			panic(Tooth{"a term with a distance"})
+		}
+	}
+	for _, v := range args {
+		s, ok := v.(string)
+		if !ok {
+			return Undefined
+		}
+		lists = append(lists, strings.FieldsFunc(strings.Map(unicode.ToLower, s), func(r rune) bool {
+			return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !unicode.IsMark(r)
+		}))
+	}
+	found := 0
+	for _, part := range lists[1:] {
+		for at := range lists[0] {
+			if len(part) > 0 && at+len(part) <= len(lists[0]) && slices.Equal(lists[0][at:at+len(part)], part) {
+				found++
+				break
+			}
+		}
+	}
+	if one {
+		return found > 0
+	}
+	return found == len(lists)-1
 }

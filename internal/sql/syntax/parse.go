@@ -420,7 +420,7 @@ func (p *parser) orderBy(q *Query) error {
 		return err
 	}
 	if p.is("RANK") && !p.ahead(".") && !p.ahead(",") && !p.ahead("[") {
-		return p.errorf(p.tok.at, "ORDER BY RANK is not available: there are no full text or vector indexes")
+		return p.errorf(p.tok.at, "ORDER BY RANK is not available: results are not ranked by scores")
 	}
 	for {
 		var o Order

@@ -130,7 +130,7 @@ func TestRefused(t *testing.T) {
 		"SELECT VALUE 1, 2":                       "column 15: VALUE has one column: expected an operator, FROM, WHERE, GROUP BY, ORDER BY, OFFSET, LIMIT or the end of the query",
 		"SELECT * FROM c OFFSET 1 LIMIT":          "column 31: expected a number after LIMIT, found the end",
 		"SELECT TOP 1 * FROM c LIMIT 1":           "column 23: expected no LIMIT beside TOP",
-		"SELECT * FROM c ORDER BY RANK RRF(c.a)":  "column 26: ORDER BY RANK is not available: there are no full text or vector indexes",
+		"SELECT * FROM c ORDER BY RANK RRF(c.a)":  "column 26: ORDER BY RANK is not available: results are not ranked by scores",
 		"SELECT c.a FROM (SELECT VALUE 1":         "column 32: expected a clause of the subquery or ), found the end",
 		"SELECT * FROM c JOIN":                    "column 21: expected a name or a subquery in parentheses, found the end",
 		"SELECT a AS select FROM c":               "column 13: expected a name for the column, found select",
