@@ -12,8 +12,8 @@ import (
 
 // Full text functions find words in a text, without an index. A word is a run of letters,
 // digits and marks, in any case. What is looked for is a word, or several that follow
-// each other. Nothing that has no word is ever found. Words are not reduced to their stems, and none is passed
-// over for being frequent.
+// each other. Nothing that has no word is ever found. Words are not reduced to their
+// stems, and none is passed over for being frequent.
 
 // apart stands before and after each word of a text that was taken apart. It is in no
 // word.
