@@ -70,7 +70,7 @@ func TestContinuationScope(t *testing.T) {
 			for range order {
 				at.Order = []byte{0}
 			}
-			q.Continue = at.Text(exec.Hash(s.c.id, scope.String(), selected))
+			q.Continue = at.Text(exec.Hash(s.c.id, scope.String(), selected), false)
 			if list, err := results(s.c.Query(context.Background(), scope, q)); !errors.Is(err, ErrBadContinuation) {
 				t.Errorf("%v: %v, %v", scope, list, err)
 			}

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"fmt"
 	"iter"
 	"math/rand/v2"
 	"runtime/trace"
@@ -96,7 +95,14 @@ func (r *QueryResult) All() iter.Seq2[Item, error] {
 // result that the loop was given; "" if the loop got all results. It is valid in the body
 // of a loop and after it, also after one that was left by a break. An item that is written meanwhile is
 // among the results if it comes after the latest result.
-func (r *QueryResult) Continue() string {
+func (r *QueryResult) Continue() string { return r.next(false) }
+
+// ShortContinue is Continue in at most 1,024 characters, whatever the keys and values are. What does not fit is
+// in it as a hash. The query then looks for the place, and fails with ErrBadContinuation
+// if the result was deleted or has another place since.
+func (r *QueryResult) ShortContinue() string { return r.next(true) }
+
+func (r *QueryResult) next(short bool) string {
 	at := r.progress.Position()
 	switch {
 	case r.finished:
@@ -104,7 +110,7 @@ func (r *QueryResult) Continue() string {
 	case at == nil:
 		return r.q.Continue
 	}
-	return at.Text(r.hash())
+	return at.Text(r.hash(), short)
 }
 
 // Stats returns the statistics of the last loop.
@@ -162,8 +168,8 @@ func (r *QueryResult) prepareNow() (e *exec.Execution, narrow keyscope.Narrowed,
 	}
 	r.selected, r.within = s, scope
 	narrow = scope.Narrow(&r.c.keys, s.Where)
-	q := exec.Query{Select: s, Snapshot: cutOf(r.snapshot), NoScan: r.q.NoScan}
-	at, err := r.after(narrow.Scope)
+	at, spent, err := r.after(narrow.Scope)
+	q := exec.Query{Select: s, Snapshot: cutOf(r.snapshot), NoScan: r.q.NoScan, Spent: spent}
 	if err == nil {
 		r.page, err = r.q.text.Begin(&q, at, r.q.Offset, r.q.Limit)
 	}
@@ -183,20 +189,12 @@ func (r *QueryResult) prepareNow() (e *exec.Execution, narrow keyscope.Narrowed,
 
 // after returns the position in a scope after which the query goes on, nil to begin with
 // the first result.
-func (r *QueryResult) after(scope keyscope.Scope) (*exec.Position, error) {
+func (r *QueryResult) after(scope keyscope.Scope) (at *exec.Position, spent float64, err error) {
 	if r.q.Continue == "" {
-		return nil, nil
+		return nil, 0, nil
 	}
-	at, err := exec.ParsePosition(r.q.Continue, r.hash())
-	if err != nil {
-		return nil, err
-	}
-	grouped := r.selected.Grouped() || !r.q.text.Keyed()
-	if at.Key.Valid() == grouped || at.Key.Valid() && at.Key.Len() != r.c.levels() {
-		return nil, fmt.Errorf("%w: not what Continue gave", ErrBadContinuation)
-	}
-	if !grouped && !scope.Whole().Holds(&r.c.keys, at.Key) {
-		return nil, fmt.Errorf("%w: it leads out of the scope", ErrBadContinuation)
-	}
-	return at, nil
+	return exec.Recall(r.ctx, r.c.host(), r.q.Continue, &exec.Place{
+		Select: r.selected, Snapshot: cutOf(r.snapshot), Hash: r.hash(), Groups: r.selected.Grouped() || !r.q.text.Keyed(),
+		Holds: func(pk PartitionKey) bool { return scope.Whole().Holds(&r.c.keys, pk) },
+	})
 }

@@ -3,6 +3,7 @@ package exec
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"sync"
 
 	"github.com/cleavestore/cleave/internal/fault"
@@ -17,12 +18,15 @@ const maxGroupOrder = 10_000
 // runGroups gives the results of groups and aggregates. With a limit it makes the first
 // groups only, if an index tells which these are.
 func (e *Execution) runGroups(yield func(*Row) bool) error {
-	if e.After != nil {
+	var sought *digest // of the group to begin behind
+	if e.After != nil && e.After.short != nil {
+		sought = &e.After.short.orderSum
+	} else if e.After != nil {
 		e.groupAfter, e.groupBegun = string(e.After.Order), true
 	}
 	for {
 		missing := e.left + min(e.skip, int(^uint(0)>>1)-e.left)
-		if e.groupsWanted = 0; missing < maxGroupOrder {
+		if e.groupsWanted = 0; missing < maxGroupOrder && sought == nil {
 			e.groupsWanted = missing + 1 // one group may give no result
 		}
 		tested, found := e.documents.Load(), 0
@@ -38,6 +42,12 @@ func (e *Execution) runGroups(yield func(*Row) bool) error {
 				break
 			}
 			e.groupAfter, e.groupBegun = key, true
+			if sought != nil {
+				if digestOf([]byte(key)) == *sought {
+					sought = nil
+				}
+				continue
+			}
 			found++
 			var ok bool
 			if e.group.Body, ok = all.Append(nil, key); !ok {
@@ -46,6 +56,9 @@ func (e *Execution) runGroups(yield func(*Row) bool) error {
 			if err := e.give(&e.group, Position{Order: []byte(key)}, yield); err != nil {
 				return err
 			}
+		}
+		if end == nil && sought != nil {
+			return fmt.Errorf("%w: %s", ErrBadContinuation, gone)
 		}
 		if end == nil {
 			return nil

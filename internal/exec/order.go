@@ -316,7 +316,7 @@ func (e *Execution) pass(after []byte) (rows *topRows, more bool, err error) {
 				if !t.match(k, v, known) {
 					return nil, false, nil
 				}
-				key = e.appendOrder(key[:0], t)
+				key = appendOrder(key[:0], e.Select, t.eval)
 			}
 			row = orderRow{order: len(key), epk: len(k.EPK), pk: len(k.PK), unit: at}
 			key = append(append(append(key, k.EPK...), k.PK...), k.ID...)
@@ -466,10 +466,10 @@ func (o *indexOrder) begin(v *query.Value) {
 }
 
 // appendOrder appends the order key of the document that was matched last.
-func (e *Execution) appendOrder(key []byte, t *tester) []byte {
-	for i, o := range e.Select.OrderBy {
+func appendOrder(key []byte, s *query.Select, eval *query.Evaluator) []byte {
+	for i, o := range s.OrderBy {
 		from := len(key)
-		key = query.AppendOrder(key, &t.eval.Wanted[i], false)
+		key = query.AppendOrder(key, &eval.Wanted[i], false)
 		if o.Falling {
 			query.Invert(key[from:])
 		}

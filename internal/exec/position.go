@@ -21,6 +21,7 @@ type Position struct {
 	Order []byte      // order key of an item, or key of a group
 	Key   partmap.Key // the zero key for groups
 	ID    string
+	short *shortened // what a short continuation leaves out; nil: nothing
 }
 
 var (
@@ -30,28 +31,51 @@ var (
 
 // A continuation is, in URL-safe base64,
 //
-//	format u8 = 1
+//	format u8 = 1, or 2 if it is a short one with hashes
 //	query  u64        hash of the query and its scope
+//	what   u8         of format 2: 1: order is a hash; 2: the item is one
 //	order  uvarint length, bytes
 //	key    uvarint length, encoded partition key; none for groups
-//	id     the rest
+//	       as a hash: the length 16 and the hash; uvarint length, EPK
+//	id     the rest; with a hash of the item, the beginning of it
 //	crc    u32        Castagnoli, of everything before
-const continuationFormat = 1
+const (
+	continuationFormat = 1
+	shortFormat        = 2
+	orderIsHash        = 1
+	itemIsHash         = 2
+)
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// Text returns the continuation after a position.
-func (p *Position) Text(hash uint64) string {
+// Text returns the continuation after a position. short says that it may have hashes: it is
+// then at most MaxShort long.
+func (p *Position) Text(hash uint64, short bool) string {
 	b := binary.LittleEndian.AppendUint64([]byte{continuationFormat}, hash)
-	b = append(binary.AppendUvarint(b, uint64(len(p.Order))), p.Order...)
-	pk := p.Key.Encoded()
+	order, pk, id := p.Order, p.Key.Encoded(), p.ID
+	var epk []byte
+	if s := p.shorten(); short && s != nil {
+		what := byte(0)
+		if s.order {
+			what, order = what|orderIsHash, s.orderSum[:]
+		}
+		if s.item {
+			what, pk, epk, id = what|itemIsHash, s.itemSum[:], s.epk, s.id
+		}
+		b[0], b = shortFormat, append(b, what)
+	}
+	b = append(binary.AppendUvarint(b, uint64(len(order))), order...)
 	b = append(binary.AppendUvarint(b, uint64(len(pk))), pk...)
-	b = append(b, p.ID...)
+	if epk != nil {
+		b = append(binary.AppendUvarint(b, uint64(len(epk))), epk...)
+	}
+	b = append(b, id...)
 	b = binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
 	return base64.RawURLEncoding.EncodeToString(b)
 }
 
-// ParsePosition reads a continuation of the query with this hash.
+// ParsePosition reads a continuation of the query with this hash. Of a short one, what is a
+// hash is not yet found.
 func ParsePosition(text string, hash uint64) (*Position, error) {
 	bad := func(why string) (*Position, error) { return nil, fmt.Errorf("%w: %s", ErrBadContinuation, why) }
 	b, err := base64.RawURLEncoding.DecodeString(text)
@@ -62,13 +86,22 @@ func ParsePosition(text string, hash uint64) (*Position, error) {
 	if crc32.Checksum(b, castagnoli) != binary.LittleEndian.Uint32(sum) {
 		return bad("not what Continue gave")
 	}
-	if b[0] != continuationFormat {
+	format := b[0]
+	if format != continuationFormat && format != shortFormat {
 		return bad("of another version")
 	}
 	if binary.LittleEndian.Uint64(b[1:]) != hash {
 		return bad("of another query or scope")
 	}
 	b = b[9:]
+	p := &Position{}
+	if format == shortFormat {
+		if len(b) == 0 || b[0] == 0 || b[0] > orderIsHash|itemIsHash {
+			return bad("not what Continue gave")
+		}
+		p.short = &shortened{order: b[0]&orderIsHash != 0, item: b[0]&itemIsHash != 0}
+		b = b[1:]
+	}
 	take := func() []byte {
 		n, at := binary.Uvarint(b)
 		if at <= 0 || n > uint64(len(b)-at) {
@@ -78,12 +111,24 @@ func ParsePosition(text string, hash uint64) (*Position, error) {
 		b = b[at+int(n):]
 		return part
 	}
-	p := &Position{}
 	p.Order = take()
 	if p.Order == nil {
 		return bad("not what Continue gave")
 	}
 	pk := take()
+	if p.short != nil {
+		if p.short.order && copy(p.short.orderSum[:], p.Order) != len(p.Order) || p.short.item && copy(p.short.itemSum[:], pk) != len(pk) {
+			return bad("not what Continue gave")
+		}
+		if p.short.order {
+			p.Order = nil
+		}
+		if p.short.item {
+			p.short.epk = take()
+			p.short.id = string(b)
+			return p, nil
+		}
+	}
 	if len(pk) > 0 {
 		if p.Key, err = partmap.FromEncoded(pk); err != nil || len(b) == 0 || len(b) > item.MaxID {
 			return bad("not what Continue gave")

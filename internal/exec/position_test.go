@@ -13,7 +13,7 @@ import (
 func TestContinuationDamaged(t *testing.T) {
 	const query = 0x1234567890abcdef
 	at := Position{Order: []byte("order"), Key: partmap.String("key"), ID: "id"}
-	text := at.Text(query)
+	text := at.Text(query, false)
 	if p, err := ParsePosition(text, query); err != nil || p.ID != at.ID {
 		t.Fatalf("%+v, %v", p, err)
 	}

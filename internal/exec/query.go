@@ -15,7 +15,8 @@ type Query struct {
 	After    *Position // results begin after it; nil: with the first
 	// Inclusive says that results in the order of keys begin with the item of After.
 	Inclusive bool
-	NoScan    bool // fail if documents would have to be read one by one
+	NoScan    bool    // fail if documents would have to be read one by one
+	Spent     float64 // request units that it took to find After
 }
 
 // Scope is where a query looks.
@@ -85,7 +86,7 @@ func (p *Progress) Set(at Position, results int64) {
 // call on the container, and closes the execution if err is nil. The execution writes to
 // to until then.
 func Begin(ctx context.Context, h Host, q *Query, to *Progress) (*Execution, error) {
-	e := &Execution{Query: *q, ctx: ctx, h: h, to: to, skip: q.Select.Offset, left: q.Select.Limit}
+	e := &Execution{Query: *q, ctx: ctx, h: h, to: to, charge: q.Spent, skip: q.Select.Offset, left: q.Select.Limit}
 	if e.left == 0 {
 		e.left = int(^uint(0) >> 1)
 	}

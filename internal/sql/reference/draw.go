@@ -64,6 +64,11 @@ func (d Draw) path(names []string) string {
 	return p
 }
 
+// word returns what a full text function looks for. An object would end the query.
+func (d Draw) word() string {
+	return pick(d, "'a'", "'B'", "'ab'", "'ab, b'", "'b a'", "''", "1", "undefined")
+}
+
 // Expr returns an expression of the values of some names. aggregates says that those may
 // stand in it.
 func (d Draw) Expr(depth int, names []string, aggregates bool) string {
@@ -111,9 +116,10 @@ func (d Draw) Expr(depth int, names []string, aggregates bool) string {
 	case 15:
 		return pick(d, "IS_DEFINED", "IS_NULL", "IS_NUMBER", "IS_STRING", "IS_ARRAY", "IS_BOOL", "LENGTH", "UPPER", "LOWER", "ABS", "FLOOR", "ARRAY_LENGTH") + "(" + x() + ")"
 	case 16:
-		return pick(d, "STARTSWITH", "ENDSWITH", "CONTAINS", "STRINGEQUALS", "ARRAY_CONTAINS", "SETUNION", "FULLTEXTCONTAINS") + "(" + x() + ", " + x() + ")"
+		return pick(d, "STARTSWITH", "ENDSWITH", "CONTAINS", "STRINGEQUALS", "ARRAY_CONTAINS", "SETUNION") + "(" + x() + ", " + x() + ")"
 	case 17:
-		return pick(d, "IIF("+x()+", "+x()+", "+x()+")", "SUBSTRING("+x()+", "+x()+", "+x()+")", "CONTAINS("+x()+", "+x()+", true)", pick(d, "FULLTEXTCONTAINSALL(", "FULLTEXTCONTAINSANY(")+x()+", "+x()+", "+x()+")")
+		return pick(d, "IIF("+x()+", "+x()+", "+x()+")", "SUBSTRING("+x()+", "+x()+", "+x()+")", "CONTAINS("+x()+", "+x()+", true)",
+			pick(d, "FULLTEXTCONTAINSALL(", "FULLTEXTCONTAINSANY(")+x()+", "+d.word()+", "+d.word()+")", "FULLTEXTCONTAINS("+x()+", "+d.word()+")")
 	case 18:
 		if aggregates || len(names) == 0 {
 			return leaf()

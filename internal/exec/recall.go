@@ -1,0 +1,180 @@
+package exec
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/query"
+	"github.com/cleavestore/cleave/partmap"
+)
+
+// A short continuation has hashes in the place of what is long. The place is then looked
+// for: the item by its EPK and the beginning of its id, its order key in the
+// document, a group among all groups. So nothing is lost and nothing doubled: what is found has the same
+// SHA-256, and is the place itself. If it is gone (the item was deleted, has expired, or has another value
+// in the order) the query fails with ErrBadContinuation; it does not guess.
+const (
+	// MaxShort is how many characters a short continuation has at most.
+	MaxShort = 1 << 10
+	// Without hashes there are at most wholeOrder + wholeItem bytes, and some 30 of all else.
+	wholeOrder = 420
+	wholeItem  = 300
+	idPrefix   = 128
+)
+
+const gone = "the result at which the page before ended is not there any more: begin anew"
+
+// digest stands for bytes that a short continuation leaves out.
+type digest [16]byte
+
+func digestOf(parts ...[]byte) (d digest) {
+	h := sha256.New()
+	for _, part := range parts {
+		h.Write(part)
+		h.Write([]byte{byte(len(part)), byte(len(part) >> 8), byte(len(part) >> 16), byte(len(part) >> 24)})
+	}
+	copy(d[:], h.Sum(nil))
+	return d
+}
+
+// shortened says what of a position is a hash.
+type shortened struct {
+	order, item bool
+	orderSum    digest
+	itemSum     digest
+	epk         []byte // of the item
+	id          string // the beginning of its id
+}
+
+// shorten returns the parts of a position that are too long for a short continuation as
+// hashes; nil: none is.
+func (p *Position) shorten() *shortened {
+	pk := p.Key.Encoded()
+	s := &shortened{order: len(p.Order) > wholeOrder, item: len(pk)+len(p.ID) > wholeItem}
+	if s.order {
+		s.orderSum = digestOf(p.Order)
+	}
+	if s.item {
+		epk := p.Key.EPK()
+		s.itemSum, s.epk, s.id = digestOf(pk, []byte(p.ID)), epk.Bytes(), p.ID[:min(len(p.ID), idPrefix)]
+	}
+	if !s.order && !s.item {
+		return nil
+	}
+	return s
+}
+
+// Place says what a continuation must belong to.
+type Place struct {
+	Select   *query.Select
+	Snapshot Snapshot
+	Hash     uint64
+	Groups   bool                      // it names no item
+	Holds    func(pk partmap.Key) bool // whether the scope has a logical partition
+}
+
+// Recall reads a continuation and finds the place that it stands for. It returns what that
+// cost, in request units.
+func Recall(ctx context.Context, h Host, text string, of *Place) (at *Position, charge float64, err error) {
+	if at, err = ParsePosition(text, of.Hash); err != nil {
+		return nil, 0, err
+	}
+	bad := func(why string) (*Position, float64, error) {
+		return nil, charge, fmt.Errorf("%w: %s", ErrBadContinuation, why)
+	}
+	byHash := at.short != nil && at.short.item
+	if byHash == of.Groups && byHash || !byHash && (at.Key.Valid() == of.Groups || at.Key.Valid() && at.Key.Len() != h.Levels()) {
+		return bad("not what Continue gave")
+	}
+	r := recaller{ctx: ctx, h: h, o: ScanOptions{Snapshot: of.Snapshot, Borrow: true, Charge: &charge}}
+	if byHash {
+		found, err := r.item(at)
+		if err != nil {
+			return nil, charge, err
+		}
+		if !found {
+			return bad(gone)
+		}
+	}
+	if !of.Groups && !of.Holds(at.Key) {
+		return bad("it leads out of the scope")
+	}
+	if at.short != nil && at.short.order && !of.Groups {
+		found, err := r.order(at, of.Select)
+		if err != nil {
+			return nil, charge, err
+		}
+		if !found {
+			return bad(gone)
+		}
+	}
+	return at, charge, nil
+}
+
+// recaller finds places of short continuations.
+type recaller struct {
+	ctx context.Context
+	h   Host
+	o   ScanOptions
+}
+
+// item finds the item of a position. Its logical partition is the only one with its EPK;
+// if others have the same, they are searched too.
+func (r *recaller) item(at *Position) (found bool, err error) {
+	epk, err := partmap.EPKFromBytes(at.short.epk)
+	if err != nil {
+		return false, fmt.Errorf("%w: not what Continue gave", ErrBadContinuation)
+	}
+	is := func(row *Row) bool {
+		if found = digestOf(row.Key.Encoded(), []byte(row.ID)) == at.short.itemSum; found {
+			at.Key, at.ID = partmap.FromTrusted(slices.Clone(row.Key.Encoded())), strings.Clone(row.ID)
+		}
+		return !found
+	}
+	begun, failed := false, error(nil)
+	err = ScanRange(r.ctx, r.h, partmap.Range{Min: epk, Max: partmap.MaxEPK()}, &r.o, func(row *Row) bool {
+		if here := row.Key.EPK(); here.Compare(&epk) != 0 {
+			return false
+		}
+		if !is(row) {
+			return false
+		}
+		if begun {
+			return true
+		}
+		begun = true
+		// Most often this is the key: go to the id.
+		ids := item.IDRange{}
+		ids.Prefix(at.short.id)
+		pk := partmap.FromTrusted(slices.Clone(row.Key.Encoded()))
+		failed = ScanKey(r.ctx, r.h, pk, ids, &r.o, is)
+		return failed == nil && !found
+	})
+	return found, errors.Join(err, failed)
+}
+
+// order reads the order key of the item of a position in its document.
+func (r *recaller) order(at *Position, s *query.Select) (found bool, err error) {
+	var paths []query.Path
+	for _, o := range s.OrderBy {
+		paths = append(paths, o.Path)
+	}
+	ids := item.IDRange{}
+	ids.From(at.ID, false)
+	ids.To(at.ID, false)
+	err = ScanKey(r.ctx, r.h, at.Key, ids, &r.o, func(row *Row) bool {
+		eval := query.Compile(&query.Filter{}, paths).Evaluator()
+		eval.Match(row.Body)
+		key := appendOrder(nil, s, eval)
+		if found = digestOf(key) == at.short.orderSum; found {
+			at.Order = key
+		}
+		return false
+	})
+	return found, err
+}
