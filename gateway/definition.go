@@ -97,6 +97,9 @@ func (p *containerProperties) complete() *failure {
 	if bad := p.checkTTL(); bad != nil {
 		return bad
 	}
+	if bad := p.checkComputed(); bad != nil {
+		return bad
+	}
 	if p.UniqueKeyPolicy != nil && len(p.UniqueKeyPolicy.UniqueKeys) == 0 {
 		p.UniqueKeyPolicy = nil
 	}

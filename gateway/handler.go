@@ -71,6 +71,7 @@ type Handler struct {
 	scripts *script.Pool
 	quirks  bool
 	shared  *counters
+	recent  *recent
 	// planning, if not nil, is called while a plan is made: tests split a partition then.
 	planning func()
 }
@@ -88,7 +89,7 @@ const defaultMemory = 256 << 20
 // it makes in an empty store, and finishes what a crash has left there. The store stays the
 // caller's: close it when no request is under way any more.
 func New(ctx context.Context, db *engine.DB, options *Options) (*Handler, error) {
-	h := &Handler{db: db, shared: &counters{}}
+	h := &Handler{db: db, shared: &counters{}, recent: &recent{}}
 	if options != nil {
 		h.o = *options
 	}

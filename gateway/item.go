@@ -450,7 +450,7 @@ func (k *container) readPatch(body []byte) (*engine.Patch, bool, error) {
 		}
 	}
 	if b.Condition != "" {
-		s, err := parseStatement("SELECT * "+b.Condition, nil)
+		s, err := k.parse("SELECT * "+b.Condition, nil)
 		if err != nil {
 			return nil, false, badf("condition of the patch: %v", err)
 		}

@@ -18,7 +18,7 @@ func (c *call) queryPlan(k *container) error {
 	if err != nil {
 		return err
 	}
-	s, err := parseStatement(text, c.withFunctions(k, text, parameters))
+	s, err := k.parse(text, c.withFunctions(k, text, parameters))
 	if err != nil {
 		return err
 	}

@@ -177,7 +177,7 @@ func (c *call) queryItems(k *container) error {
 	case ok:
 		return c.answerPage(k, out)
 	}
-	s, err := parseStatement(text, c.withFunctions(k, text, parameters))
+	s, err := k.parse(text, c.withFunctions(k, text, parameters))
 	if err != nil {
 		return err
 	}
@@ -269,7 +269,7 @@ func (c *call) runQuery(k *container, p *place, s *statement, size int) (*page, 
 			return nil, err
 		}
 	}
-	q.Continue = at.at
+	q.Continue = c.recent.long(at.at)
 	limit := size
 	if at.left > 0 {
 		limit = min(size, at.left)
@@ -304,7 +304,7 @@ func (c *call) runQuery(k *container, p *place, s *statement, size int) (*page, 
 			out.documents = append(out.documents, it.Body...)
 		}
 		if out.count++; out.count == limit || len(out.documents) >= pageBytes {
-			at.at = r.Continue()
+			at.at = c.continuationOf(r)
 			if len(out.documents) >= pageBytes && out.count < limit {
 				more = true
 				break

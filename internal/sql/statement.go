@@ -79,7 +79,7 @@ func Parse(text string, parameters map[string]any, o Options) (*Statement, error
 	if q, err = q.Bind(text, parameters); err != nil {
 		return nil, err
 	}
-	if q, err = withComputed(text, q, o.Computed); err != nil {
+	if q, err = Substitute(text, q, o.Computed); err != nil {
 		return nil, err
 	}
 	return compile(text, q, o)
@@ -166,57 +166,6 @@ func surely(q *syntax.Query) bool {
 		return e.Kind != syntax.SubScalar
 	}
 	return false
-}
-
-// withComputed puts the expressions of computed properties in the place of their names.
-func withComputed(text string, q *syntax.Query, computed map[string]string) (*syntax.Query, error) {
-	if len(computed) == 0 || q.From == nil || q.From.In || q.From.Query != nil {
-		return q, nil
-	}
-	if _, ok := q.From.Collection.(*syntax.Ident); !ok {
-		return q, nil
-	}
-	exprs := make(map[string]func() (syntax.Expr, error))
-	for name, body := range computed {
-		def, err := syntax.Parse(body)
-		if err != nil {
-			return nil, syntax.Errorf(text, 0, "computed property %s: %s", name, err)
-		}
-		if !def.Value || def.From == nil || len(def.Joins) > 0 || def.Where != nil || def.From.In || def.From.Query != nil {
-			return nil, syntax.Errorf(text, 0, "computed property %s: expected SELECT VALUE expression FROM name", name)
-		}
-		alias, to := def.From.Name, q.From.Name
-		exprs[name] = func() (syntax.Expr, error) {
-			return syntax.RewriteExpr(def.Items[0].Expr, func(e syntax.Expr) (syntax.Expr, error) {
-				if id, ok := e.(*syntax.Ident); ok && id.Name == alias {
-					return &syntax.Ident{At: id.At, Name: to}, nil
-				}
-				return e, nil
-			})
-		}
-	}
-	root := q.From.Name
-	out, err := q.Rewrite(func(e syntax.Expr) (syntax.Expr, error) {
-		m, ok := e.(*syntax.Member)
-		if !ok {
-			return e, nil
-		}
-		id, ok := m.Of.(*syntax.Ident)
-		expr, known := exprs[m.Name]
-		if !ok || !known || id.Name != root {
-			return e, nil
-		}
-		return expr()
-	})
-	if err != nil {
-		return nil, err
-	}
-	// A column keeps the name of its property.
-	names := eval.ColumnNames(q)
-	for i := range names {
-		out.Items[i].As = names[i]
-	}
-	return out, nil
 }
 
 // Whole says that exec does all, so that Select has the whole query.
