@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/cleavestore/cleave/engine"
+	"github.com/cleavestore/cleave/gateway/internal/computed"
 	"github.com/cleavestore/cleave/gateway/internal/indexing"
 )
 
@@ -97,8 +98,8 @@ func (p *containerProperties) complete() *failure {
 	if bad := p.checkTTL(); bad != nil {
 		return bad
 	}
-	if bad := p.checkComputed(); bad != nil {
-		return bad
+	if err := computed.Check(p.ComputedProperties, k.Paths, isSystemMember); err != nil {
+		return badf("computedProperties: %v", err)
 	}
 	if p.UniqueKeyPolicy != nil && len(p.UniqueKeyPolicy.UniqueKeys) == 0 {
 		p.UniqueKeyPolicy = nil

@@ -19,6 +19,7 @@ import (
 
 	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/gateway/internal/budget"
+	"github.com/cleavestore/cleave/gateway/internal/recent"
 	"github.com/cleavestore/cleave/gateway/internal/script"
 )
 
@@ -71,9 +72,9 @@ type Handler struct {
 	scripts *script.Pool
 	quirks  bool
 	shared  *counters
-	recent  *recent
 	// planning, if not nil, is called while a plan is made: tests split a partition then.
 	planning func()
+	recent   *recent.Continuations
 }
 
 // counters are shared by a handler and its variant with quirks.
@@ -89,7 +90,7 @@ const defaultMemory = 256 << 20
 // it makes in an empty store, and finishes what a crash has left there. The store stays the
 // caller's: close it when no request is under way any more.
 func New(ctx context.Context, db *engine.DB, options *Options) (*Handler, error) {
-	h := &Handler{db: db, shared: &counters{}, recent: &recent{}}
+	h := &Handler{db: db, shared: &counters{}, recent: &recent.Continuations{}}
 	if options != nil {
 		h.o = *options
 	}

@@ -269,7 +269,7 @@ func (c *call) runQuery(k *container, p *place, s *statement, size int) (*page, 
 			return nil, err
 		}
 	}
-	q.Continue = c.recent.long(at.at)
+	q.Continue = c.recent.Long(at.at)
 	limit := size
 	if at.left > 0 {
 		limit = min(size, at.left)
@@ -304,7 +304,7 @@ func (c *call) runQuery(k *container, p *place, s *statement, size int) (*page, 
 			out.documents = append(out.documents, it.Body...)
 		}
 		if out.count++; out.count == limit || len(out.documents) >= pageBytes {
-			at.at = c.continuationOf(r)
+			at.at = c.recent.Fit(c.r.Header.Get("X-Ms-Documentdb-Responsecontinuationtokenlimitinkb"), r)
 			if len(out.documents) >= pageBytes && out.count < limit {
 				more = true
 				break

@@ -4,6 +4,7 @@ import (
 	"bytes"
 
 	"github.com/cleavestore/cleave/engine"
+	"github.com/cleavestore/cleave/gateway/internal/computed"
 	"github.com/cleavestore/cleave/internal/jsondoc"
 	"github.com/cleavestore/cleave/internal/sql/eval"
 	"github.com/cleavestore/cleave/internal/sql/syntax"
@@ -18,11 +19,14 @@ type statement struct {
 	parameters map[string]any
 }
 
-// parseStatement reads a query.
-func parseStatement(text string, parameters map[string]any) (*statement, error) {
+// parse reads a query over the items of the container.
+func (k *container) parse(text string, parameters map[string]any) (*statement, error) {
+	text, err := computed.Put(text, k.record.Definition.ComputedProperties, k.self())
 	s := &statement{text: text, parameters: parameters}
-	var err error
-	if s.q, err = engine.ParseQuery(text, parameters); err != nil {
+	if err == nil {
+		s.q, err = engine.ParseQuery(text, parameters)
+	}
+	if err != nil {
 		return nil, &failure{status: 400, msg: err.Error()}
 	}
 	tree, err := syntax.Parse(text)

@@ -1,0 +1,102 @@
+// Package computed has the computed properties of containers: expressions that queries use
+// like members of the document. SELECT * does not show them, and no document has
+// them. _self and _attachments, which are not stored, are found in the same way.
+//
+// Invariants:
+//
+//  1. A definition that Check accepts can be put into every query.
+//  2. No expression uses another computed property, so one pass puts all in.
+//  3. A text with a syntax error is returned as it is: who reads it says what is wrong.
+package computed
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/cleavestore/cleave/internal/jsondoc"
+	"github.com/cleavestore/cleave/internal/sql"
+	"github.com/cleavestore/cleave/internal/sql/syntax"
+)
+
+type property struct {
+	Name  string `json:"name"`
+	Query string `json:"query"` // SELECT VALUE expression FROM c
+}
+
+// Most is how many computed properties a container has at most.
+const Most = 20
+
+const (
+	self        = "_self"
+	attachments = "_attachments"
+)
+
+// Check checks the computed properties of a definition. They cannot be named like a path of the
+// partition key or a system member.
+func Check(definition json.RawMessage, keyPaths []string, isSystem func(name []byte) bool) error {
+	if len(definition) == 0 {
+		return nil
+	}
+	var list []property
+	if err := json.Unmarshal(definition, &list); err != nil {
+		return err
+	}
+	if len(list) > Most {
+		return fmt.Errorf("%d properties, at most %d are possible", len(list), Most)
+	}
+	all := make(map[string]bool)
+	for _, p := range list {
+		if p.Name == "" || p.Name == "id" || isSystem([]byte(p.Name)) || slices.Contains(keyPaths, "/"+p.Name) || all[p.Name] {
+			return fmt.Errorf("a property cannot be named %q", jsondoc.Clip(p.Name))
+		}
+		all[p.Name] = true
+	}
+	for _, p := range list {
+		uses, err := sql.CheckComputed(p.Query)
+		if err != nil {
+			return fmt.Errorf("%s: %w", jsondoc.Clip(p.Name), err)
+		}
+		for _, other := range uses {
+			if all[other] {
+				return fmt.Errorf("%s uses the computed property %s", jsondoc.Clip(p.Name), jsondoc.Clip(other))
+			}
+		}
+	}
+	return nil
+}
+
+// Put returns the text of a query with the expressions in the place of the names. path is
+// that of the container, with which _self begins.
+func Put(text string, definition json.RawMessage, path string) (string, error) {
+	all := make(map[string]string)
+	if strings.Contains(text, self) {
+		all[self] = "SELECT VALUE CONCAT('" + path + "docs/', c._rid, '/') FROM c"
+	}
+	if strings.Contains(text, attachments) {
+		all[attachments] = "SELECT VALUE 'attachments/' FROM c"
+	}
+	if len(definition) > 0 {
+		var list []property
+		if err := json.Unmarshal(definition, &list); err != nil {
+			return text, err
+		}
+		for _, p := range list {
+			if strings.Contains(text, p.Name) {
+				all[p.Name] = p.Query
+			}
+		}
+	}
+	if len(all) == 0 {
+		return text, nil
+	}
+	tree, err := syntax.Parse(text)
+	if err != nil {
+		return text, nil
+	}
+	if tree, err = sql.Substitute(text, tree, all); err != nil {
+		return text, err
+	}
+	return tree.String(), nil
+}
