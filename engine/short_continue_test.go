@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/cleavestore/cleave/internal/exec"
+	"github.com/cleavestore/cleave/internal/continuation"
 	"github.com/cleavestore/cleave/internal/vfs"
 )
 
@@ -62,7 +62,7 @@ func TestShortContinue(t *testing.T) {
 							must(t, err)
 							list = append(list, decoded(t, it.Body))
 						}
-						if q.Continue = r.ShortContinue(); len(q.Continue) > exec.MaxShort {
+						if q.Continue = r.ShortContinue(); len(q.Continue) > continuation.MaxShort {
 							t.Fatalf("%s: a continuation of %d characters", text, len(q.Continue))
 						}
 						if q.Continue == "" {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/cleavestore/cleave/internal/continuation"
 	"github.com/cleavestore/cleave/internal/fault"
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/query"
@@ -18,9 +19,9 @@ const maxGroupOrder = 10_000
 // runGroups gives the results of groups and aggregates. With a limit it makes the first
 // groups only, if an index tells which these are.
 func (e *Execution) runGroups(yield func(*Row) bool) error {
-	var sought *digest // of the group to begin behind
-	if e.After != nil && e.After.short != nil {
-		sought = &e.After.short.orderSum
+	var sought *continuation.Digest // of the group to begin behind
+	if e.After != nil && e.After.Short != nil {
+		sought = &e.After.Short.OrderSum
 	} else if e.After != nil {
 		e.groupAfter, e.groupBegun = string(e.After.Order), true
 	}
@@ -43,7 +44,7 @@ func (e *Execution) runGroups(yield func(*Row) bool) error {
 			}
 			e.groupAfter, e.groupBegun = key, true
 			if sought != nil {
-				if digestOf([]byte(key)) == *sought {
+				if continuation.DigestOf([]byte(key)) == *sought {
 					sought = nil
 				}
 				continue

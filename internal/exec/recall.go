@@ -2,72 +2,18 @@ package exec
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
+	"github.com/cleavestore/cleave/internal/continuation"
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/query"
 	"github.com/cleavestore/cleave/partmap"
 )
 
-// A short continuation has hashes in the place of what is long. The place is then looked
-// for: the item by its EPK and the beginning of its id, its order key in the
-// document, a group among all groups. So nothing is lost and nothing doubled: what is found has the same
-// SHA-256, and is the place itself. If it is gone (the item was deleted, has expired, or has another value
-// in the order) the query fails with ErrBadContinuation; it does not guess.
-const (
-	// MaxShort is how many characters a short continuation has at most.
-	MaxShort = 1 << 10
-	// Without hashes there are at most wholeOrder + wholeItem bytes, and some 30 of all else.
-	wholeOrder = 420
-	wholeItem  = 300
-	idPrefix   = 128
-)
-
 const gone = "the result at which the page before ended is not there any more: begin anew"
-
-// digest stands for bytes that a short continuation leaves out.
-type digest [16]byte
-
-func digestOf(parts ...[]byte) (d digest) {
-	h := sha256.New()
-	for _, part := range parts {
-		h.Write(part)
-		h.Write([]byte{byte(len(part)), byte(len(part) >> 8), byte(len(part) >> 16), byte(len(part) >> 24)})
-	}
-	copy(d[:], h.Sum(nil))
-	return d
-}
-
-// shortened says what of a position is a hash.
-type shortened struct {
-	order, item bool
-	orderSum    digest
-	itemSum     digest
-	epk         []byte // of the item
-	id          string // the beginning of its id
-}
-
-// shorten returns the parts of a position that are too long for a short continuation as
-// hashes; nil: none is.
-func (p *Position) shorten() *shortened {
-	pk := p.Key.Encoded()
-	s := &shortened{order: len(p.Order) > wholeOrder, item: len(pk)+len(p.ID) > wholeItem}
-	if s.order {
-		s.orderSum = digestOf(p.Order)
-	}
-	if s.item {
-		epk := p.Key.EPK()
-		s.itemSum, s.epk, s.id = digestOf(pk, []byte(p.ID)), epk.Bytes(), p.ID[:min(len(p.ID), idPrefix)]
-	}
-	if !s.order && !s.item {
-		return nil
-	}
-	return s
-}
 
 // Place says what a continuation must belong to.
 type Place struct {
@@ -81,13 +27,13 @@ type Place struct {
 // Recall reads a continuation and finds the place that it stands for. It returns what that
 // cost, in request units.
 func Recall(ctx context.Context, h Host, text string, of *Place) (at *Position, charge float64, err error) {
-	if at, err = ParsePosition(text, of.Hash); err != nil {
+	if at, err = continuation.Parse(text, of.Hash); err != nil {
 		return nil, 0, err
 	}
 	bad := func(why string) (*Position, float64, error) {
 		return nil, charge, fmt.Errorf("%w: %s", ErrBadContinuation, why)
 	}
-	byHash := at.short != nil && at.short.item
+	byHash := at.Short != nil && at.Short.Item
 	if byHash == of.Groups && byHash || !byHash && (at.Key.Valid() == of.Groups || at.Key.Valid() && at.Key.Len() != h.Levels()) {
 		return bad("not what Continue gave")
 	}
@@ -104,7 +50,7 @@ func Recall(ctx context.Context, h Host, text string, of *Place) (at *Position, 
 	if !of.Groups && !of.Holds(at.Key) {
 		return bad("it leads out of the scope")
 	}
-	if at.short != nil && at.short.order && !of.Groups {
+	if at.Short != nil && at.Short.Order && !of.Groups {
 		found, err := r.order(at, of.Select)
 		if err != nil {
 			return nil, charge, err
@@ -126,12 +72,12 @@ type recaller struct {
 // item finds the item of a position. Its logical partition is the only one with its EPK;
 // if others have the same, they are searched too.
 func (r *recaller) item(at *Position) (found bool, err error) {
-	epk, err := partmap.EPKFromBytes(at.short.epk)
+	epk, err := partmap.EPKFromBytes(at.Short.EPK)
 	if err != nil {
 		return false, fmt.Errorf("%w: not what Continue gave", ErrBadContinuation)
 	}
 	is := func(row *Row) bool {
-		if found = digestOf(row.Key.Encoded(), []byte(row.ID)) == at.short.itemSum; found {
+		if found = continuation.DigestOf(row.Key.Encoded(), []byte(row.ID)) == at.Short.ItemSum; found {
 			at.Key, at.ID = partmap.FromTrusted(slices.Clone(row.Key.Encoded())), strings.Clone(row.ID)
 		}
 		return !found
@@ -150,7 +96,7 @@ func (r *recaller) item(at *Position) (found bool, err error) {
 		begun = true
 		// Most often this is the key: go to the id.
 		ids := item.IDRange{}
-		ids.Prefix(at.short.id)
+		ids.Prefix(at.Short.ID)
 		pk := partmap.FromTrusted(slices.Clone(row.Key.Encoded()))
 		failed = ScanKey(r.ctx, r.h, pk, ids, &r.o, is)
 		return failed == nil && !found
@@ -171,7 +117,7 @@ func (r *recaller) order(at *Position, s *query.Select) (found bool, err error) 
 		eval := query.Compile(&query.Filter{}, paths).Evaluator()
 		eval.Match(row.Body)
 		key := appendOrder(nil, s, eval)
-		if found = digestOf(key) == at.short.orderSum; found {
+		if found = continuation.DigestOf(key) == at.Short.OrderSum; found {
 			at.Order = key
 		}
 		return false

@@ -1,4 +1,4 @@
-package exec
+package continuation
 
 import (
 	"encoding/base64"
@@ -14,10 +14,10 @@ func TestContinuationDamaged(t *testing.T) {
 	const query = 0x1234567890abcdef
 	at := Position{Order: []byte("order"), Key: partmap.String("key"), ID: "id"}
 	text := at.Text(query, false)
-	if p, err := ParsePosition(text, query); err != nil || p.ID != at.ID {
+	if p, err := Parse(text, query); err != nil || p.ID != at.ID {
 		t.Fatalf("%+v, %v", p, err)
 	}
-	if p, err := ParsePosition(text, query+1); !errors.Is(err, ErrBadContinuation) {
+	if p, err := Parse(text, query+1); !errors.Is(err, ErrBad) {
 		t.Errorf("of another query: %+v, %v", p, err)
 	}
 	b, err := base64.RawURLEncoding.DecodeString(text)
@@ -26,7 +26,7 @@ func TestContinuationDamaged(t *testing.T) {
 	}
 	for i := range b {
 		b[i] ^= 1
-		if p, err := ParsePosition(base64.RawURLEncoding.EncodeToString(b), query); !errors.Is(err, ErrBadContinuation) {
+		if p, err := Parse(base64.RawURLEncoding.EncodeToString(b), query); !errors.Is(err, ErrBad) {
 			t.Errorf("byte %d: %+v, %v", i, p, err)
 		}
 		b[i] ^= 1
