@@ -52,8 +52,7 @@ type Config struct {
 // Client is a client of a cluster. Its methods are safe for concurrent use.
 type Client struct {
 	cfg    Config
-	groups map[string][]*groupState // of each container, by range
-	links  map[uint64]*link
+	routes routes
 	prefix [8]byte // of the ids of commands
 	number atomic.Uint64
 	closed atomic.Bool
@@ -63,16 +62,9 @@ type Client struct {
 	channels, timers sync.Pool // of calls
 }
 
-// groupState is what the client knows of a group.
-type groupState struct {
-	cluster.Group
-	leader  atomic.Uint64 // node
-	applied atomic.Uint64 // newest entry that it has heard of
-}
-
 // link is the connection with a node.
 type link struct {
-	node *cluster.Node
+	node cluster.Node
 	mu   struct {
 		sync.Mutex
 		conn    *transport.Conn
@@ -109,7 +101,7 @@ func New(cfg Config) *Client {
 	if cfg.Bounds.Age == 0 {
 		cfg.Bounds = protocol.Bounds{Age: 5 * time.Second, Entries: 100_000}
 	}
-	c := &Client{cfg: cfg, own: NewSession(), groups: make(map[string][]*groupState), links: make(map[uint64]*link)}
+	c := &Client{cfg: cfg, own: NewSession()}
 	rand.Read(c.prefix[:]) // never fails
 	c.channels.New = func() any { return make(chan reply, 1) }
 	c.timers.New = func() any {
@@ -117,23 +109,14 @@ func New(cfg Config) *Client {
 		t.Stop()
 		return t
 	}
-	for _, g := range cfg.Cluster.Groups() {
-		s := &groupState{Group: g}
-		s.leader.Store(g.Replicas[0])
-		c.groups[g.Container] = append(c.groups[g.Container], s)
-	}
-	for i := range cfg.Cluster.Nodes {
-		l := &link{node: &cfg.Cluster.Nodes[i]}
-		l.mu.calls = make(map[uint64]chan reply)
-		c.links[l.node.ID] = l
-	}
+	c.routes.init(cfg.Cluster)
 	return c
 }
 
 // Close closes the connections. Calls that are under way end with an error.
 func (c *Client) Close() {
 	c.closed.Store(true)
-	for _, l := range c.links {
+	for _, l := range c.routes.now.Load().links {
 		l.mu.Lock()
 		conn := l.mu.conn
 		l.mu.Unlock()
@@ -145,24 +128,29 @@ func (c *Client) Close() {
 
 // route returns the group of a key.
 func (c *Client) route(container string, key engine.PartitionKey) (*groupState, error) {
-	groups := c.groups[container]
-	if groups == nil {
+	p := c.routes.now.Load()
+	groups, found := p.groups[container]
+	if !found {
 		return nil, fmt.Errorf("container %q: %w", container, engine.ErrNoContainer)
 	}
 	if !key.Valid() {
 		return nil, fmt.Errorf("%w: the partition key is not given", engine.ErrInvalid)
 	}
 	epk := key.EPK()
-	at, _ := slices.BinarySearchFunc(groups, epk, func(g *groupState, e partmap.EPK) int {
+	at, _ := slices.BinarySearchFunc(groups, epk, func(g *groupState, e partmap.EPK) int { // the first one that ends behind it
 		if g.Range.Max.Compare(&e) <= 0 {
 			return -1
 		}
 		return 1
 	})
+	if at == len(groups) || !groups[at].Range.Contains(&epk) {
+		return p.gap, nil
+	}
 	return groups[at], nil
 }
 
-// GroupOf returns the group of a partition key, 0 if there is no such container.
+// GroupOf returns the group of a partition key, 0 if there is no such container, or the client
+// does not know the group.
 func (c *Client) GroupOf(container string, key engine.PartitionKey) uint64 {
 	g, err := c.route(container, key)
 	if err != nil {
@@ -190,16 +178,16 @@ func (c *Client) Batch(ctx context.Context, container string, key engine.Partiti
 }
 
 func (c *Client) batch(ctx context.Context, s *Session, container string, key engine.PartitionKey, ops []command.Operation) ([]engine.Meta, error) {
-	g, err := c.route(container, key)
+	t, err := c.begin(ctx, container, key)
 	if err != nil {
 		return nil, err
 	}
+	g := t.g
 	cmd := command.Command{After: g.applied.Load(), Time: time.UnixMilli(0), Batches: []command.Batch{{Key: key, Operations: ops}}}
 	c.newID(&cmd.ID)
 	encoded := cmd.Append(nil)
 	var last error
 	unknown := false // an earlier try may have been carried out
-	t := try{c: c, g: g}
 	for {
 		node, err := t.next(ctx)
 		if err != nil {
@@ -223,7 +211,20 @@ func (c *Client) batch(ctx context.Context, s *Session, container string, key en
 			c.newID(&cmd.ID)
 			cmd.After = max(r.Applied, cmd.After)
 			encoded, last = cmd.Append(encoded[:0]), r.Err
-		case errors.Is(r.Err, group.ErrNotLeader), errors.Is(r.Err, group.ErrBusy), errors.Is(r.Err, group.ErrFailed), errors.Is(r.Err, protocol.ErrNoGroup):
+		case elsewhere(r.Err):
+			last = r.Err
+			t.refused(node, &r)
+			before := g.ID
+			if g, err = t.reroute(ctx, container, key); err != nil {
+				return nil, giveUp(unknown, err, last)
+			}
+			if g.ID != before && !unknown {
+				// An entry of the other group is none of this one.
+				c.newID(&cmd.ID)
+				cmd.After = g.applied.Load()
+				encoded = cmd.Append(encoded[:0])
+			}
+		case errors.Is(r.Err, group.ErrNotLeader), errors.Is(r.Err, group.ErrBusy), errors.Is(r.Err, group.ErrFailed):
 			last = r.Err
 			t.refused(node, &r)
 		case unknown:
@@ -265,7 +266,7 @@ func (c *Client) newID(id *command.ID) {
 
 // Status returns the status of a node.
 func (c *Client) Status(ctx context.Context, node uint64) (s host.Status, err error) {
-	if c.links[node] == nil {
+	if c.link(node) == nil {
 		return s, fmt.Errorf("node %d: %w", node, engine.ErrNotFound)
 	}
 	r, _ := c.ask(ctx, node, protocol.Status, protocol.AppendStatus)
@@ -280,20 +281,10 @@ func (c *Client) learn(g *groupState, r *reply) {
 	if r.err != nil {
 		return
 	}
-	if r.Leader != 0 && c.links[r.Leader] != nil {
+	if r.Leader != 0 && c.link(r.Leader) != nil {
 		g.leader.Store(r.Leader)
 	}
 	g.heard(r.Applied)
-}
-
-// heard notes that a replica has applied an entry.
-func (g *groupState) heard(index uint64) {
-	for {
-		before := g.applied.Load()
-		if index <= before || g.applied.CompareAndSwap(before, index) {
-			return
-		}
-	}
 }
 
 // try chooses the nodes that are asked one after the other.
@@ -312,15 +303,7 @@ func (t *try) next(ctx context.Context) (uint64, error) {
 	if t.c.closed.Load() {
 		return 0, ErrClosed
 	}
-	if t.wait > 0 {
-		select {
-		case <-ctx.Done():
-			return 0, ctx.Err()
-		case <-time.After(t.wait):
-		}
-		t.wait = 0
-	}
-	if err := ctx.Err(); err != nil {
+	if err := t.sleep(ctx); err != nil {
 		return 0, err
 	}
 	t.count++
@@ -332,6 +315,18 @@ func (t *try) next(ctx context.Context) (uint64, error) {
 	}
 	t.at++
 	return t.g.Replicas[t.at%len(t.g.Replicas)], nil
+}
+
+// sleep waits as long as the last try has said.
+func (t *try) sleep(ctx context.Context) error {
+	if t.wait > 0 {
+		select {
+		case <-ctx.Done():
+		case <-time.After(t.wait):
+		}
+		t.wait = 0
+	}
+	return ctx.Err()
 }
 
 // failed notes that a node has not answered.
@@ -358,7 +353,14 @@ func (t *try) pause() { t.wait = min(backoff*time.Duration(max(t.count, 1)), lon
 
 // ask sends a request to a node and waits for its answer. sent says that the node may have got it.
 func (c *Client) ask(ctx context.Context, node uint64, kind transport.Kind, fill func(dst []byte, number uint64) []byte) (r reply, sent bool) {
-	l := c.links[node]
+	return c.askFor(ctx, c.cfg.TryTime, node, kind, fill)
+}
+
+func (c *Client) askFor(ctx context.Context, most time.Duration, node uint64, kind transport.Kind, fill func(dst []byte, number uint64) []byte) (r reply, sent bool) {
+	l := c.link(node)
+	if l == nil {
+		return reply{err: fmt.Errorf("node %d: %w: its address is not known", node, errLink)}, false
+	}
 	conn, err := c.connect(ctx, l)
 	if err != nil {
 		return reply{err: err}, false
@@ -374,13 +376,13 @@ func (c *Client) ask(ctx context.Context, node uint64, kind transport.Kind, fill
 	}
 	if err == nil {
 		timeout := c.timers.Get().(*time.Timer)
-		timeout.Reset(c.cfg.TryTime)
+		timeout.Reset(most)
 		select {
 		case r = <-answer:
 		case <-ctx.Done():
 			err = ctx.Err()
 		case <-timeout.C:
-			err = fmt.Errorf("node %d: %w within %v", node, errLink, c.cfg.TryTime)
+			err = fmt.Errorf("node %d: %w within %v", node, errLink, most)
 		case <-conn.Done():
 			err = fmt.Errorf("node %d: %w: the connection has ended", node, errLink)
 		}

@@ -67,10 +67,13 @@ func (v View) Scan(ctx context.Context, container string, key engine.PartitionKe
 }
 
 // demand sets what the read demands of a replica of a group.
-func (v View) demand(q *protocol.ReadRequest, g *groupState) {
+func (v View) demand(ctx context.Context, q *protocol.ReadRequest, g *groupState) {
 	q.Group, q.Level = g.ID, v.Level
 	switch v.Level {
 	case protocol.Session:
+		if v.Session.stranger(v.Client.hasGroup) {
+			v.Client.refresh(ctx)
+		}
 		if v.Session.stranger(v.Client.hasGroup) {
 			q.Level = protocol.Strong
 			return
@@ -87,13 +90,14 @@ func (v View) demand(q *protocol.ReadRequest, g *groupState) {
 
 func (v View) read(ctx context.Context, kind transport.Kind, q *protocol.ReadRequest) (*reply, error) {
 	c := v.Client
-	g, err := c.route(q.Container, q.Key)
+	t, err := c.begin(ctx, q.Container, q.Key)
 	if err != nil {
 		return nil, err
 	}
-	v.demand(q, g)
+	g := t.g
+	v.demand(ctx, q, g)
 	var last error
-	t := try{c: c, g: g, near: q.Level != protocol.Strong}
+	t.near = q.Level != protocol.Strong
 	for {
 		node, err := t.next(ctx)
 		if err != nil {
@@ -108,7 +112,15 @@ func (v View) read(ctx context.Context, kind transport.Kind, q *protocol.ReadReq
 		case r.Err == nil:
 			v.Session.note(g.ID, r.Applied)
 			return &r, nil
-		case errors.Is(r.Err, group.ErrBusy), errors.Is(r.Err, group.ErrUnknown), errors.Is(r.Err, group.ErrFailed), errors.Is(r.Err, protocol.ErrNoGroup):
+		case elsewhere(r.Err):
+			last = r.Err
+			t.refused(node, &r)
+			if g, err = t.reroute(ctx, q.Container, q.Key); err != nil {
+				return nil, giveUp(false, err, last)
+			}
+			v.demand(ctx, q, g)
+			t.near = q.Level != protocol.Strong
+		case errors.Is(r.Err, group.ErrBusy), errors.Is(r.Err, group.ErrUnknown), errors.Is(r.Err, group.ErrFailed):
 			last = r.Err
 			t.refused(node, &r)
 		case errors.Is(r.Err, engine.ErrNotFound):
@@ -139,10 +151,6 @@ func (t *try) nearest() uint64 {
 
 // hasGroup reports whether the client knows a group.
 func (c *Client) hasGroup(id uint64) bool {
-	for _, groups := range c.groups {
-		if slices.ContainsFunc(groups, func(g *groupState) bool { return g.ID == id }) {
-			return true
-		}
-	}
-	return false
+	_, known := c.routes.now.Load().byID[id]
+	return known
 }

@@ -21,7 +21,7 @@ import (
 // half, do not concern the right half.
 //
 // A session may have a group that the client does not know, from a token of another client that
-// has heard of a split. Then reads at the level Session are strong: a quorum tells the replica
+// has heard of a split. Then the client asks the nodes. If none knows the group, reads at the level Session are strong: a quorum tells the replica
 // that is asked of the split.
 type Session struct {
 	mu     sync.Mutex

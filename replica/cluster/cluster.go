@@ -22,6 +22,8 @@ var ErrDescription = errors.New("description of the cluster is refused")
 // Cluster is what the file has, as JSON.
 type Cluster struct {
 	Nodes []Node `json:"nodes"`
+	// Joined are nodes that have come later. No group begins there: replicas move to them.
+	Joined []Node `json:"joined,omitempty"`
 	// Containers keep their places: the ids of groups depend on them. Add new ones at the end.
 	Containers []Container `json:"containers"`
 	// Replicas is how many nodes have each partition. 0: three, or all nodes if there are fewer.
@@ -101,14 +103,18 @@ func (c *Cluster) check() error {
 	if len(c.Nodes) == 0 || len(c.Nodes) > maxNodes {
 		return fmt.Errorf("it has %d nodes, 1 to %d are possible", len(c.Nodes), maxNodes)
 	}
-	for i, n := range c.Nodes {
+	all := c.All()
+	if len(all) > maxNodes {
+		return fmt.Errorf("it has %d nodes, %d are possible", len(all), maxNodes)
+	}
+	for i, n := range all {
 		if n.ID == 0 || n.ID > uint64(topology.MaxNode) {
 			return fmt.Errorf("node %d: ids are from 1 to %d", n.ID, topology.MaxNode)
 		}
 		if _, _, err := net.SplitHostPort(n.Address); err != nil {
 			return fmt.Errorf("node %d: address %q is not host:port: %w", n.ID, n.Address, err)
 		}
-		for _, o := range c.Nodes[:i] {
+		for _, o := range all[:i] {
 			if o.ID == n.ID || o.Address == n.Address {
 				return fmt.Errorf("nodes %d at %s and %d at %s: ids and addresses differ", o.ID, o.Address, n.ID, n.Address)
 			}
@@ -132,13 +138,18 @@ func (c *Cluster) check() error {
 
 // Node returns a node, nil if there is none with the id.
 func (c *Cluster) Node(id uint64) *Node {
-	for i := range c.Nodes {
-		if c.Nodes[i].ID == id {
-			return &c.Nodes[i]
+	for _, some := range [][]Node{c.Nodes, c.Joined} {
+		for i := range some {
+			if some[i].ID == id {
+				return &some[i]
+			}
 		}
 	}
 	return nil
 }
+
+// All returns all nodes, those that have joined last.
+func (c *Cluster) All() []Node { return slices.Concat(c.Nodes, c.Joined) }
 
 // ContainerOf returns the name of the container of a group, also of one that was made by a split:
 // the upper half of its id is the place of the container in the file, from 1. Empty: none.

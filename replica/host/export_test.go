@@ -26,3 +26,8 @@ func (r *Rig) Network() *memnet.Network            { return &r.r.net }
 func (r *Rig) Credentials() *transport.Credentials { return r.r.creds[0] }
 func (r *Rig) KeyIn(n int) string                  { return r.r.keyIn(n) }
 func (r *Rig) Node(id uint64) *Host                { return r.r.hosts[id] }
+
+func (r *Rig) Split(id, right uint64) error      { return r.r.split(id, right) }
+func (r *Rig) Move(id, from, to uint64)          { r.r.move(id, from, to) }
+func (r *Rig) Until(what string, is func() bool) { r.r.until(what, is) }
+func (r *Rig) Leading(id uint64) *Host           { return r.r.leading(id) }

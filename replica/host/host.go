@@ -488,6 +488,9 @@ func (h *Host) Cluster() *cluster.Cluster { return h.cfg.Cluster }
 // SetPeer tells of another node, the first time or again with another address.
 func (h *Host) SetPeer(node uint64, address string) { h.net.SetPeer(node, address) }
 
+// Peers describes the connections with the other nodes that this one was told of, by node.
+func (h *Host) Peers() []transport.PeerStatus { return h.net.Peers() }
+
 // Node returns the id of this node.
 func (h *Host) Node() uint64 { return h.cfg.Node }
 

@@ -10,6 +10,8 @@
 //	     17 read:    number | group | level | container | partition key, as its text | id
 //	     18 scan:    number | group | level | container | partition key | after id | limit
 //	     19 status:  number
+//	     20 routes:  number
+//	     21 change:  number | group | what (1) | first | second | text, see Change
 //	     24 answer:  number | code (1) | leader | applied | the rest
 //
 //	level: 1 byte; of session: index; of bounded staleness: index | age (ms) | entries
@@ -18,6 +20,8 @@
 //	                      of read:    item
 //	                      of scan:    more (1) | n × item
 //	                      of status:  JSON of host.Status
+//	                      of routes:  n × (node | address) | n × (length | group, as package topology has it)
+//	                      of change:  id of the replica that was added, else 0
 //	else:                 text of the error
 //	batch:                code (1) | code 0: n | n × (etag (8) | sequence | modified); else text
 //	item:                 length | id | etag (8) | modified | length | body
@@ -44,6 +48,8 @@ const (
 	Read    = transport.FirstOfClients + 1
 	Scan    = transport.FirstOfClients + 2
 	Status  = transport.FirstOfClients + 3
+	Routes  = transport.FirstOfClients + 4
+	Alter   = transport.FirstOfClients + 5
 	Answer  = transport.FirstOfClients + 8
 )
 
@@ -56,17 +62,27 @@ var ErrInvalid = errors.New("bytes are no request or answer")
 // ErrNoGroup says that the node has no replica of the group.
 var ErrNoGroup = errors.New("node has no replica of the group")
 
+// ErrChange says that a change of a group has come to nothing, or cannot be made now.
+var ErrChange = errors.New("change of the group has come to nothing")
+
 // errs are the errors that have codes. The codes are fixed: a new error comes at the end.
 var errs = []error{
 	1: errors.ErrUnsupported, group.ErrNotLeader, group.ErrBusy, group.ErrUnknown, group.ErrExpired, group.ErrFailed, ErrNoGroup,
 	8: engine.ErrNotFound, engine.ErrExists, engine.ErrPrecondition, engine.ErrUniqueKey, engine.ErrTooLarge, engine.ErrInvalid,
 	14: engine.ErrKeyMismatch, engine.ErrLogicalPartitionFull, engine.ErrNoContainer, engine.ErrCorrupt, ErrInvalid,
+	19: group.ErrRange, ErrChange,
 }
+
+// ofRange is the code of group.ErrRange, which is an engine.ErrInvalid too.
+const ofRange = 19
 
 // other is the code of an error that has none.
 const other = 255
 
 func codeOf(err error) byte {
+	if errors.Is(err, group.ErrRange) {
+		return ofRange
+	}
 	for i := 1; i < len(errs); i++ {
 		if errors.Is(err, errs[i]) {
 			return byte(i)
@@ -133,6 +149,7 @@ type Request struct {
 	Container string
 	Command   []byte
 	Read      ReadRequest
+	Change    Change
 }
 
 // DecodeRequest decodes a request. An error that comes with a number can be answered.
@@ -165,7 +182,9 @@ func DecodeRequest(kind transport.Kind, b []byte) (q Request, err error) {
 		if q.Read.Level < Strong || q.Read.Level > Prefix {
 			return q, fmt.Errorf("%w: level %d: %w", ErrInvalid, q.Read.Level, errors.ErrUnsupported)
 		}
-	case Status:
+	case Status, Routes:
+	case Alter:
+		q.Change.decode(&r)
 	default:
 		return q, fmt.Errorf("kind %d of a request: %w", kind, errors.ErrUnsupported)
 	}

@@ -8,7 +8,9 @@ import (
 	"time"
 
 	"github.com/cleavestore/cleave/engine"
+	"github.com/cleavestore/cleave/partmap"
 	"github.com/cleavestore/cleave/replica/group"
+	"github.com/cleavestore/cleave/replica/topology"
 	"github.com/cleavestore/cleave/replica/transport"
 )
 
@@ -71,7 +73,7 @@ func TestRequests(t *testing.T) {
 			t.Errorf("level %d: %v", level, err)
 		}
 	}
-	if q, err := DecodeRequest(Status+1, []byte{9}); !errors.Is(err, errors.ErrUnsupported) || q.Number != 9 {
+	if q, err := DecodeRequest(Alter+1, []byte{9}); !errors.Is(err, errors.ErrUnsupported) || q.Number != 9 {
 		t.Errorf("a kind that is not known: %+v, %v", q, err)
 	}
 }
@@ -175,4 +177,36 @@ func FuzzAnswer(f *testing.F) {
 		}
 		_, _ = p.Item()
 	})
+}
+
+// TestRoutes: what a node knows of nodes and groups comes back as it was, and so does a change;
+// bytes that are cut short are refused.
+func TestRoutes(t *testing.T) {
+	min, max := partmap.MinEPK(), partmap.MaxEPK()
+	g := topology.New(7, "items", partmap.Range{Min: min, Max: max}, 1, 2, 3)
+	h := Head{Number: 9}
+	b := h.AppendRoutes(nil, []Peer{{4, "d:1"}}, []*topology.Group{g})
+	p, err := DecodeAnswer(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	peers, groups, err := p.Routes()
+	if err != nil || len(peers) != 1 || peers[0] != (Peer{4, "d:1"}) || len(groups) != 1 || !reflect.DeepEqual(groups[0], g) {
+		t.Errorf("%v, %v, %v", peers, groups, err)
+	}
+	for n := range p.rest {
+		short := Reply{rest: p.rest[:n]}
+		if _, _, err := short.Routes(); !errors.Is(err, ErrInvalid) {
+			t.Errorf("the first %d bytes: %v", n, err)
+		}
+	}
+	want := Change{Group: 7, What: Promote, First: 1 << 40, Second: 3, Text: "x"}
+	q, err := DecodeRequest(Alter, want.Append(nil, 5))
+	if err != nil || q.Number != 5 || q.Change != want {
+		t.Errorf("%+v, %v", q, err)
+	}
+	p, err = DecodeAnswer(h.AppendError(nil, fmt.Errorf("a key: %w", group.ErrRange)))
+	if err != nil || !errors.Is(p.Err, group.ErrRange) {
+		t.Errorf("a key of another group: %v, %v", p.Err, err)
+	}
 }

@@ -21,7 +21,7 @@ const maxScanBytes = 4 << 20
 
 // Client serves a client until its connection ends. It is a host.Config.Client.
 func Client(ctx context.Context, h *host.Host, c *transport.Conn) {
-	s := &session{ctx: ctx, h: h, c: c}
+	s := &session{ctx: ctx, h: h, c: c, changing: make(chan struct{}, 1)}
 	for {
 		kind, payload, err := c.Read()
 		if err != nil {
@@ -39,6 +39,10 @@ func Client(ctx context.Context, h *host.Host, c *transport.Conn) {
 			s.read(kind, &q)
 		case protocol.Status:
 			s.status(&q)
+		case protocol.Routes:
+			s.routes(&q)
+		case protocol.Alter:
+			s.change(&q)
 		}
 	}
 }
@@ -47,6 +51,8 @@ type session struct {
 	ctx context.Context
 	h   *host.Host
 	c   *transport.Conn
+
+	changing chan struct{} // one change of a group at a time
 }
 
 // answer sends an answer. If too much waits already, the connection is closed: a client that
@@ -64,6 +70,8 @@ func (s *session) answer(q *protocol.Request, fill func(h *protocol.Head, dst []
 func (s *session) refuse(q *protocol.Request, err error) {
 	if errors.Is(err, host.ErrNoGroup) {
 		err = fmt.Errorf("node %d: %w", s.h.Node(), protocol.ErrNoGroup)
+	} else if errors.Is(err, host.ErrChange) {
+		err = fmt.Errorf("%w: %w", protocol.ErrChange, err)
 	}
 	s.answer(q, func(h *protocol.Head, dst []byte) []byte { return h.AppendError(dst, err) })
 }

@@ -1,0 +1,109 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/cleavestore/cleave/engine"
+	"github.com/cleavestore/cleave/replica/group"
+	"github.com/cleavestore/cleave/replica/protocol"
+	"github.com/cleavestore/cleave/replica/topology"
+)
+
+// changeTime is how long a node is waited for that changes a group.
+const changeTime = 20 * time.Second
+
+// Descriptor returns a group as the nodes last described it, nil if it is not known.
+func (c *Client) Descriptor(id uint64) *topology.Group {
+	return c.routes.known.Group(topology.GroupID(id))
+}
+
+// Split divides a group in the middle of its range. What lies behind it becomes group right, an
+// id that no group has had, with the same upper half. It tries until the context ends. Error: that
+// of the context, with the last answer; engine.ErrNotFound if the group is not known.
+func (c *Client) Split(ctx context.Context, id, right uint64) error {
+	return c.until(ctx, id, func(g *topology.Group) *protocol.Change {
+		if c.Descriptor(right) != nil {
+			return nil
+		}
+		return &protocol.Change{Group: id, What: protocol.Split, First: right}
+	})
+}
+
+// Move moves a replica of a group to a node that has none. It tries until the context ends; what
+// an earlier try has left half done it completes. Errors: those of Split.
+func (c *Client) Move(ctx context.Context, id, from, to uint64) error {
+	return c.until(ctx, id, func(g *topology.Group) *protocol.Change {
+		in, there := g.On(topology.NodeID(to))
+		out, left := g.On(topology.NodeID(from))
+		switch {
+		case !there:
+			return &protocol.Change{Group: id, What: protocol.Add, First: to}
+		case in.Role != topology.Voter:
+			return &protocol.Change{Group: id, What: protocol.Promote, First: in.ID, Second: out.ID}
+		case left:
+			return &protocol.Change{Group: id, What: protocol.Remove, First: out.ID}
+		}
+		return nil
+	})
+}
+
+// until asks the leader of a group for changes until there is none to ask for.
+func (c *Client) until(ctx context.Context, id uint64, next func(*topology.Group) *protocol.Change) error {
+	var last error
+	t := try{c: c}
+	for {
+		c.refresh(ctx)
+		p := c.routes.now.Load()
+		g := c.Descriptor(id)
+		if t.g = p.byID[id]; t.g == nil {
+			return fmt.Errorf("group %d: %w", id, engine.ErrNotFound)
+		}
+		if g != nil && g.Epoch > 0 {
+			q := next(g)
+			if q == nil {
+				return nil
+			}
+			node, err := t.next(ctx)
+			if err != nil {
+				return giveUp(false, err, last)
+			}
+			r, _ := c.askFor(ctx, changeTime, node, protocol.Alter, q.Append)
+			c.learn(t.g, &r)
+			switch {
+			case r.err != nil:
+				last = r.err
+				t.failed(node)
+			case r.Err == nil:
+			case errors.Is(r.Err, group.ErrNotLeader), errors.Is(r.Err, protocol.ErrNoGroup):
+				last = r.Err
+				t.refused(node, &r)
+			default: // in the end it may be so all the same: it may have been done by an earlier try
+				last = r.Err
+			}
+		}
+		t.count++
+		t.pause()
+		if err := t.sleep(ctx); err != nil {
+			return giveUp(false, err, last)
+		}
+	}
+}
+
+// Introduce tells all nodes that are there of a node that joins. A node that is started later has
+// it from its description of the cluster.
+func (c *Client) Introduce(ctx context.Context, node uint64, address string) error {
+	q := &protocol.Change{What: protocol.Introduce, First: node, Text: address}
+	c.routes.update([]protocol.Peer{{Node: node, Address: address}}, nil)
+	for other := range c.routes.now.Load().links {
+		if other == node {
+			continue
+		}
+		if r, _ := c.ask(ctx, other, protocol.Alter, q.Append); r.err != nil || r.Err != nil {
+			return fmt.Errorf("node %d was not told of node %d: %w", other, node, errors.Join(r.err, r.Err))
+		}
+	}
+	return nil
+}

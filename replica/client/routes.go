@@ -1,0 +1,254 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/cleavestore/cleave/engine"
+	"github.com/cleavestore/cleave/partmap"
+	"github.com/cleavestore/cleave/replica/cluster"
+	"github.com/cleavestore/cleave/replica/group"
+	"github.com/cleavestore/cleave/replica/protocol"
+	"github.com/cleavestore/cleave/replica/topology"
+)
+
+// routes is what the client knows of groups and nodes. It begins with the description of the
+// cluster. When a node refuses a request since its replica does not have the key, or is not there,
+// the client asks all nodes which groups they have. Of what they say the newest changes count, see
+// topology.Map, so what it knows never goes back. Readers need no lock: each change makes a
+// new picture.
+type routes struct {
+	now     atomic.Pointer[picture]
+	mu      sync.Mutex // of known, and of changes of now
+	known   *topology.Map
+	cluster *cluster.Cluster
+
+	asking struct {
+		sync.Mutex
+		round chan struct{} // closed when the round that is under way has brought something, or has ended
+	}
+}
+
+type picture struct {
+	groups map[string][]*groupState // of each container, by range; there may be gaps
+	byID   map[uint64]*groupState
+	links  map[uint64]*link
+	gap    *groupState // what is asked for keys of which no group is known
+}
+
+// groupState is what the client knows of a group.
+type groupState struct {
+	ID       uint64
+	Range    partmap.Range
+	Replicas []uint64 // nodes
+	*progress
+}
+
+// progress is what the client has heard of a group, whatever its range and members are.
+type progress struct {
+	leader  atomic.Uint64 // node
+	applied atomic.Uint64 // newest entry
+}
+
+// heard notes that a replica has applied an entry.
+func (h *progress) heard(index uint64) {
+	for {
+		before := h.applied.Load()
+		if index <= before || h.applied.CompareAndSwap(before, index) {
+			return
+		}
+	}
+}
+
+func newLink(n cluster.Node) *link {
+	l := &link{node: n}
+	l.mu.calls = make(map[uint64]chan reply)
+	return l
+}
+
+func (s *routes) init(d *cluster.Cluster) {
+	s.known, s.cluster = topology.NewMap(), d
+	p := &picture{links: make(map[uint64]*link)}
+	for _, n := range d.All() {
+		p.links[n.ID] = newLink(n)
+	}
+	for _, first := range d.Groups() {
+		g := &topology.Group{ID: topology.GroupID(first.ID), Container: first.Container, Range: first.Range}
+		for _, n := range first.Replicas { // the preferred leader first
+			g.Replicas = append(g.Replicas, topology.Replica{ID: n, Node: topology.NodeID(n), Role: topology.Voter})
+		}
+		s.known.Update(g)
+	}
+	s.now.Store(s.draw(p.links, nil))
+}
+
+// draw makes a picture of what is known. What was heard of groups stays.
+func (s *routes) draw(links map[uint64]*link, before *picture) *picture {
+	p := &picture{groups: make(map[string][]*groupState), byID: make(map[uint64]*groupState), links: links, gap: &groupState{progress: new(progress)}}
+	for i := range s.cluster.Containers {
+		name := s.cluster.Containers[i].Name
+		p.groups[name] = nil
+		for _, g := range s.known.Groups(name) {
+			o := &groupState{ID: uint64(g.ID), Range: g.Range}
+			for _, r := range g.Replicas {
+				if r.Role == topology.Voter {
+					o.Replicas = append(o.Replicas, uint64(r.Node))
+				}
+			}
+			if before != nil && before.byID[o.ID] != nil {
+				o.progress = before.byID[o.ID].progress
+			} else {
+				o.progress = new(progress)
+				o.leader.Store(o.Replicas[0])
+			}
+			o.heard(g.Epoch) // it is an entry, and was applied
+			p.groups[name] = append(p.groups[name], o)
+			p.byID[o.ID] = o
+		}
+	}
+	if before != nil {
+		// A group that was split further, or of which one half is not known yet, was known.
+		for id, o := range before.byID {
+			if p.byID[id] == nil {
+				p.byID[id] = o
+			}
+		}
+	}
+	return p
+}
+
+// update takes in what a node says. It reports whether that is news.
+func (s *routes) update(peers []protocol.Peer, groups []*topology.Group) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	before := s.now.Load()
+	links, news := before.links, false
+	for _, n := range peers {
+		if links[n.Node] == nil && n.Node != 0 && len(links) < maxLinks {
+			if !news {
+				links = maps.Clone(links)
+			}
+			links[n.Node], news = newLink(cluster.Node{ID: n.Node, Address: n.Address}), true
+		}
+	}
+	for _, g := range groups {
+		// A node of another cluster, or with another description, is not believed.
+		if s.cluster.ContainerOf(uint64(g.ID)) == g.Container && s.known.Update(g) {
+			news = true
+		}
+	}
+	if news {
+		s.now.Store(s.draw(links, before))
+	}
+	return news
+}
+
+// maxLinks bounds how many nodes a client knows.
+const maxLinks = 10_000
+
+func (c *Client) link(node uint64) *link { return c.routes.now.Load().links[node] }
+
+// refresh asks all nodes which groups they have. It returns when one has told news, or all have
+// answered or not. Calls that come meanwhile wait for the same round.
+func (c *Client) refresh(ctx context.Context) {
+	a := &c.routes.asking
+	a.Lock()
+	round := a.round
+	if round == nil {
+		round = make(chan struct{})
+		a.round = round
+		go c.askAll(round)
+	}
+	a.Unlock()
+	select {
+	case <-round:
+	case <-ctx.Done():
+	}
+}
+
+// askAll is one round of refresh.
+func (c *Client) askAll(round chan struct{}) {
+	var once sync.Once
+	end := func() {
+		once.Do(func() {
+			c.routes.asking.Lock()
+			c.routes.asking.round = nil
+			c.routes.asking.Unlock()
+			close(round)
+		})
+	}
+	var tasks sync.WaitGroup
+	nodes := slices.Collect(maps.Keys(c.routes.now.Load().links))
+	places := make(chan struct{}, mostAsked)
+	for _, node := range nodes {
+		places <- struct{}{}
+		tasks.Go(func() {
+			defer func() { <-places }()
+			if c.closed.Load() {
+				return
+			}
+			r, _ := c.ask(context.Background(), node, protocol.Routes, protocol.AppendRoutes)
+			if r.err != nil || r.Err != nil {
+				return
+			}
+			if peers, groups, err := r.Routes(); err == nil && c.routes.update(peers, groups) {
+				end()
+			}
+		})
+	}
+	tasks.Wait()
+	end()
+}
+
+// mostAsked is how many nodes are asked at once for what they know.
+const mostAsked = 16
+
+// elsewhere reports whether a refusal says that the client should look where the group is.
+func elsewhere(err error) bool {
+	return errors.Is(err, protocol.ErrNoGroup) || errors.Is(err, group.ErrRange)
+}
+
+// begin begins the tries of a request for a key. If no group is known for it, it looks for one.
+func (c *Client) begin(ctx context.Context, container string, key engine.PartitionKey) (t try, err error) {
+	t = try{c: c}
+	t.g, err = c.route(container, key)
+	if err == nil && t.g.ID == 0 {
+		_, err = t.reroute(ctx, container, key)
+	}
+	return t, err
+}
+
+// reroute looks for the group of a key again.
+func (t *try) reroute(ctx context.Context, container string, key engine.PartitionKey) (*groupState, error) {
+	before := t.g
+	for {
+		if t.c.closed.Load() {
+			return t.g, ErrClosed
+		}
+		// Another call may have learned it already.
+		g, err := t.c.route(container, key)
+		if err == nil && (g == before || g.ID == 0) {
+			t.c.refresh(ctx)
+			g, err = t.c.route(container, key)
+		}
+		if err != nil {
+			return t.g, err
+		}
+		if g.ID != 0 {
+			if g.ID != before.ID {
+				t.wait, t.avoid, t.count = 0, 0, 0
+			}
+			t.g = g
+			return g, nil
+		}
+		t.count++
+		t.pause()
+		if err := t.sleep(ctx); err != nil {
+			return t.g, err
+		}
+	}
+}

@@ -1,0 +1,124 @@
+package host_test
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cleavestore/cleave/engine"
+	"github.com/cleavestore/cleave/replica/client"
+	"github.com/cleavestore/cleave/replica/host"
+	"github.com/cleavestore/cleave/replica/protocol"
+	"github.com/cleavestore/cleave/replica/serve"
+)
+
+const newRight = 1<<32 | 1<<20
+
+// TestClientFollows: a group splits and both halves move away from all nodes but one, to one that
+// the client has never heard of, while clients write and read in their sessions. Nothing that was
+// acknowledged is lost, no read in a session goes back, and the client has the new map.
+func TestClientFollows(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, c := open(t, 1)
+		r.Steady()
+		left := r.Cluster().Groups()[0].ID
+		const writers = 8
+		var tasks sync.WaitGroup
+		var stop atomic.Bool
+		var acked [writers]int
+		key := func(w int) string { return fmt.Sprint("key", w) }
+		for w := range writers {
+			tasks.Go(func() {
+				v := client.View{Client: c, Session: client.NewSession(), Level: protocol.Session}
+				for n := 1; !stop.Load(); n++ {
+					_, err := c.Upsert(within(30*time.Second), "items", engine.StringKey(key(w)), fmt.Appendf(nil, `{"id":"i","k":%q,"n":%d}`, key(w), n))
+					if err != nil && !errors.Is(err, client.ErrResults) {
+						t.Errorf("write %d of %s: %v", n, key(w), err)
+						return
+					}
+					acked[w] = n
+					if err := v.Session.Join(c.Session().Token()); err != nil {
+						t.Error(err)
+					}
+					want := fmt.Sprintf(`{"id":"i","k":%q,"n":%d}`, key(w), n)
+					if it, err := v.Read(within(30*time.Second), "items", engine.StringKey(key(w)), "i"); err != nil || string(it.Body) != want {
+						t.Errorf("a read in a session sees %s, %v; want %s", it.Body, err, want)
+					}
+					time.Sleep(5 * time.Millisecond)
+				}
+			})
+		}
+		time.Sleep(200 * time.Millisecond)
+		must(t, r.Split(left, newRight))
+		time.Sleep(time.Second)
+		must(t, r.Start(4))
+		for _, id := range []uint64{left, newRight} {
+			must(t, c.Move(within(time.Minute), id, r.Leading(id).Node(), 4))
+			time.Sleep(200 * time.Millisecond)
+		}
+		time.Sleep(time.Second)
+		stop.Store(true)
+		tasks.Wait()
+		halves := make(map[uint64]int)
+		for w := range writers {
+			halves[c.GroupOf("items", engine.StringKey(key(w)))]++
+			want := fmt.Sprintf(`{"id":"i","k":%q,"n":%d}`, key(w), acked[w])
+			for _, level := range []protocol.Level{protocol.Strong, protocol.Session} {
+				if it, err := c.Read(within(30*time.Second), level, "items", engine.StringKey(key(w)), "i"); err != nil || string(it.Body) != want {
+					t.Errorf("a read at the level %v sees %s, %v; want %s", level, it.Body, err, want)
+				}
+			}
+		}
+		if halves[left] == 0 || halves[newRight] == 0 || len(halves) != 2 {
+			t.Errorf("the client has writers in the groups %v", halves)
+		}
+		for _, id := range []uint64{left, newRight} {
+			if _, on := c.Descriptor(id).On(4); !on {
+				t.Errorf("the client does not know that group %d is on node 4: %+v", id, c.Descriptor(id))
+			}
+		}
+		c.Close()
+		r.Close()
+	})
+}
+
+// TestTokenAcrossSplit: a client that has not heard of a split gets a token with an entry of the
+// right half, and asks where that is before it reads.
+func TestTokenAcrossSplit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := host.NewRig(t, 1, serve.Client)
+		r.Steady()
+		var both [2]*client.Client
+		for i := range both {
+			both[i] = client.New(client.Config{Cluster: r.Cluster(), Credentials: r.Credentials(), Dial: r.Network().Dialer(clientAddress)})
+			t.Cleanup(both[i].Close)
+		}
+		left := r.Cluster().Groups()[0].ID
+		must(t, both[0].Split(within(time.Minute), left, newRight))
+		key := ""
+		for i := 0; both[0].GroupOf("items", engine.StringKey(key)) != newRight; i++ {
+			key = fmt.Sprint("key", i)
+		}
+		doc := fmt.Sprintf(`{"id":"i","k":%q,"n":1}`, key)
+		_, err := both[0].Upsert(within(20*time.Second), "items", engine.StringKey(key), []byte(doc))
+		must(t, err)
+		if got := both[1].GroupOf("items", engine.StringKey(key)); got != left {
+			t.Fatalf("the other client knows of the split: %d", got)
+		}
+		must(t, both[1].Session().Join(both[0].Session().Token()))
+		if it, err := both[1].Read(within(20*time.Second), protocol.Session, "items", engine.StringKey(key), "i"); err != nil || string(it.Body) != doc {
+			t.Errorf("%s, %v", it.Body, err)
+		}
+		if got := both[1].GroupOf("items", engine.StringKey(key)); got != newRight {
+			t.Errorf("the other client has not followed: %d", got)
+		}
+		for _, c := range both {
+			c.Close()
+		}
+		r.Close()
+	})
+}
