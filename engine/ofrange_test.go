@@ -139,3 +139,44 @@ func TestOfRange(t *testing.T) {
 		}
 	}
 }
+
+// TestScanWithin: scans of two ranges that meet show together, and in order, what a scan of
+// all shows, in both directions, and a scan within one logical partition is refused.
+func TestScanWithin(t *testing.T) {
+	ctx := t.Context()
+	_, c := openStore(t, testOptions(vfs.NewMem()), ContainerDef{PartitionKey: []string{"/pk"}, MinPartitions: 3})
+	for i := range 100 {
+		_, err := c.Create(ctx, fmt.Appendf(nil, `{"id":"%d","pk":"%d"}`, i, i%40), nil)
+		must(t, err)
+	}
+	scan := func(o ScanOptions) (ids []string) {
+		for it, err := range c.ScanAll(ctx, &o) {
+			must(t, err)
+			ids = append(ids, it.ID)
+		}
+		return ids
+	}
+	for _, at := range []string{"15555555555555555555555555555555", "20", "2AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA", "3F"} {
+		low, err := OfRange("", at)
+		must(t, err)
+		high, err := OfRange(at, "")
+		must(t, err)
+		for _, reverse := range []bool{false, true} {
+			first, second := scan(ScanOptions{Within: low, Reverse: reverse}), scan(ScanOptions{Within: high, Reverse: reverse})
+			if len(first) == 0 || at != "3F" && len(second) == 0 {
+				t.Errorf("%s: %d and %d items", at, len(first), len(second))
+			}
+			if reverse {
+				first, second = second, first
+			}
+			if got, want := slices.Concat(first, second), scan(ScanOptions{Reverse: reverse}); !slices.Equal(got, want) || len(got) != 100 {
+				t.Errorf("%s, reverse %v: %v, want %v", at, reverse, got, want)
+			}
+		}
+	}
+	for _, err := range c.ScanAll(ctx, &ScanOptions{Within: OnePartition(StringKey("1"))}) {
+		if !errors.Is(err, ErrInvalid) {
+			t.Errorf("within one partition: %v", err)
+		}
+	}
+}

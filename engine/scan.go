@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"iter"
 	"math/rand/v2"
@@ -46,6 +47,7 @@ type ScanOptions struct {
 	// Charge, if not nil, is increased by what the scan costs, in request units: the
 	// cost of all items that were read ahead, and of visits to partitions without any.
 	Charge *float64
+	Within Scope // of ScanAll: AllPartitions, which the zero Scope stands for too, or OfRange
 }
 
 // Scan returns the items of one logical partition with these ids, in the order of the ids.
@@ -83,8 +85,13 @@ func (c *Container) scanKey(ctx context.Context, pk PartitionKey, ids item.IDRan
 }
 
 func (c *Container) scanAll(ctx context.Context, o *ScanOptions, s *Snapshot) iter.Seq2[Item, error] {
+	within := cmp.Or(o, new(ScanOptions)).Within.of
 	return c.scanIn(ctx, o, s, func(state *Container, opts *exec.ScanOptions, give func(*exec.Row) bool) error {
-		return exec.ScanAll(ctx, state.host(), opts, give)
+		rng, err := within.Scanned()
+		if err != nil {
+			return invalidf("%v", err)
+		}
+		return exec.ScanRange(ctx, state.host(), rng, opts, give)
 	})
 }
 
@@ -110,19 +117,14 @@ func (c *Container) scanIn(ctx context.Context, o *ScanOptions, s *Snapshot, run
 	}
 }
 
-// timeScan counts a scan and returns its options, with which it is timed or not.
+// timeScan counts a scan and returns its options, as of a snapshot if that is not nil, with
+// which it is timed or not.
 func (c *Container) timeScan(o *ScanOptions, s *Snapshot) exec.ScanOptions {
 	c.db.counters.scans.Add(1)
-	opts := o.at(s)
-	opts.Timed = c.db.times.calls.Timed(latency.Scan, rand.Uint32())
-	return opts
-}
-
-// at returns the options of a scan, as of a snapshot if that is not nil.
-func (o *ScanOptions) at(s *Snapshot) exec.ScanOptions {
 	opts := exec.ScanOptions{Snapshot: cutOf(s), Admitted: s != nil && s.admitted}
 	if o != nil {
 		opts.Limit, opts.Reverse, opts.Borrow, opts.Charge = o.Limit, o.Reverse, o.Borrow, o.Charge
 	}
+	opts.Timed = c.db.times.calls.Timed(latency.Scan, rand.Uint32())
 	return opts
 }

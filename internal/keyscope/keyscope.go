@@ -157,6 +157,19 @@ func (s Scope) HoldsEncoded(pk []byte) bool {
 	return true
 }
 
+// Scanned returns the part of the key space that a scan of many logical partitions goes over: all of
+// it for the zero Scope.
+func (s Scope) Scanned() (partmap.Range, error) {
+	switch s.Kind {
+	case None:
+		s.Kind = All
+	case All, Part:
+	default:
+		return partmap.Range{}, fmt.Errorf("a scan within %s: AllPartitions and OfRange are possible", s)
+	}
+	return s.Bounds()
+}
+
 // Bounds returns the part of the key space that the scope takes. For One it begins and
 // ends at the EPK of the key.
 func (s Scope) Bounds() (partmap.Range, error) {
