@@ -1,5 +1,5 @@
 // Command compare starts replicated stores on this machine, one after the other, and writes the
-// same documents to each: Cleave, etcd, and what else it knows. Each store runs as three processes
+// same documents to each: Cleave, etcd, and NATS JetStream. Each store runs as three processes
 // with three replicas; the clients are in the process of the command. It prints a table in
 // Markdown: acknowledged puts per second, how long a put takes, what it costs of the processors,
 // and what is synced to disks before a put is acknowledged.

@@ -164,16 +164,36 @@ func (w *work) lose(ctx context.Context, n int, long time.Duration) (l loss, err
 	if err = w.connect(ctx, connections); err != nil {
 		return l, err
 	}
+	for _, keys := range acknowledged {
+		l.acknowledged += len(keys)
+	}
+	missing, err := w.missing(ctx, acknowledged)
+	if err == nil && len(slices.Concat(missing...)) > 0 {
+		// NATS lets any replica answer, and one that has just started may be behind.
+		select {
+		case <-ctx.Done():
+		case <-time.After(catchUpTime):
+		}
+		missing, err = w.missing(ctx, missing)
+	}
+	l.lost = len(slices.Concat(missing...))
+	return l, err
+}
+
+// catchUpTime is how long replicas have after a start to get what others have, before a key that
+// one of them lacks counts as lost.
+const catchUpTime = 5 * time.Second
+
+// missing reads the keys of each client and returns those that are not there.
+func (w *work) missing(ctx context.Context, keys [][]string) ([][]string, error) {
 	var tasks sync.WaitGroup
-	var lost atomic.Int64
-	errs := make([]error, n)
-	for i := range n {
-		l.acknowledged += len(acknowledged[i])
+	out, errs := make([][]string, len(keys)), make([]error, len(keys))
+	for i := range keys {
 		tasks.Go(func() {
-			for _, key := range acknowledged[i] {
+			for _, key := range keys[i] {
 				_, err := w.clients[i%len(w.clients)].get(ctx, key)
 				if errors.Is(err, errMissing) {
-					lost.Add(1)
+					out[i] = append(out[i], key)
 				} else if err != nil {
 					errs[i] = fmt.Errorf("key %s: %w", key, err)
 					return
@@ -182,8 +202,7 @@ func (w *work) lose(ctx context.Context, n int, long time.Duration) (l loss, err
 		})
 	}
 	tasks.Wait()
-	l.lost = int(lost.Load())
-	return l, errors.Join(errs...)
+	return out, errors.Join(errs...)
 }
 
 // untilKilled returns the keys that were acknowledged to each client when all processes had ended.
