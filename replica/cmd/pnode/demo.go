@@ -25,6 +25,7 @@ type demoCommand struct {
 	Stop       int           `help:"How often a node is stopped for a while, so that it goes on afterwards with what it knew." default:"1"`
 	StopTime   time.Duration `help:"For how long." default:"4s"`
 	Pause      time.Duration `help:"How long clients write before and after each of these." default:"1s"`
+	Grow       bool          `help:"In the end split a partition, and have a fourth node join that takes its share." default:"true" negatable:""`
 	Profile    bool          `hidden:""`
 }
 
@@ -36,6 +37,7 @@ type round struct {
 	gap    time.Duration // until all of them took writes again
 	acks   int64         // of all groups, meanwhile and until it was back
 	back   time.Duration // until it was up to date and led its groups again
+	moved  int           // replicas that it has got
 }
 
 // Run implements the command.
@@ -69,6 +71,13 @@ func (c *demoCommand) Run(ctx context.Context, e *environment) error {
 		}
 		rounds = append(rounds, r)
 		fmt.Fprintf(e.stderr, "%s node %d: gap %v, back after %v\n", r.what, r.node, r.gap.Round(time.Millisecond), r.back.Round(time.Millisecond))
+	}
+	if c.Grow {
+		grown, err := c.grow(ctx, t, w)
+		if err != nil {
+			return errors.Join(err, w.end())
+		}
+		rounds = append(rounds, grown...)
 	}
 	if err = w.end(); err != nil {
 		return err
@@ -233,6 +242,11 @@ func printRounds(e *environment, rounds []round) {
 		gaps[r.what] = append(gaps[r.what], r.gap)
 	}
 	table.Print(e.stdout, "")
+	for _, r := range rounds {
+		if r.what == joins {
+			fmt.Fprintf(e.stdout, "node %d took %d replicas; for a split and a node that joins the gap is the longest one between two writes in a group\n", r.node, r.moved)
+		}
+	}
 	for _, what := range []string{killed, stopped, killedAll} {
 		if all := gaps[what]; len(all) > 0 {
 			slices.Sort(all)

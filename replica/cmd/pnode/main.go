@@ -3,7 +3,7 @@
 //	pnode init DIR        makes the description of a cluster, its certificates, and a directory for each node
 //	pnode serve DIR/node1 runs a node
 //	pnode status DIR      shows all nodes and groups
-//	pnode demo            starts three nodes, kills leaders while writes go on, and reads back what was acknowledged
+//	pnode demo            starts three nodes, kills leaders, splits a partition and adds a node while writes go on, and reads back what was acknowledged
 //	pnode bench           starts three nodes and measures them
 //
 // Exit status: 0 success, 1 something failed or was lost, 2 wrong usage, 130 interrupted.

@@ -66,7 +66,7 @@ func (c *serveCommand) Run(ctx context.Context, e *environment) (err error) {
 	}
 	defer listener.Close()
 	peers := make(map[uint64]string)
-	for _, n := range d.Nodes {
+	for _, n := range d.All() {
 		if n.ID != node {
 			peers[n.ID] = n.Address
 		}

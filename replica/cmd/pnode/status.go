@@ -72,7 +72,7 @@ func openClient(dir string) (*client.Client, *cluster.Cluster, error) {
 
 // statusOf asks all nodes.
 func statusOf(ctx context.Context, cl *client.Client, d *cluster.Cluster) (out []nodeStatus) {
-	for _, n := range d.Nodes {
+	for _, n := range d.All() {
 		each, cancel := context.WithTimeout(ctx, 2*time.Second)
 		s, err := cl.Status(each, n.ID)
 		cancel()
