@@ -25,16 +25,15 @@ var errDropped = errors.New("the resource does not exist any more")
 // catalog is the durable list of databases and containers. Its records lie in one logical
 // partition of a container of the store.
 //
-// A container of a database is made in three steps: its record is written as "creating",
-// the container of the store is made, the record is written as "ready". The last one is
-// the commit point: until then nobody sees the container. It is dropped in the opposite
-// order: the record becomes "deleting", which is the commit point, the container of the
-// store is dropped, the record is deleted. A crash can leave a record that is "creating" or
-// "deleting": open drops what it names. If a drop fails, the next call that makes something
-// finishes it first, so that no record is written over one that is "deleting". It never touches a container that no record names,
-// so a store may have others.
+// A container of a database is there if its record and the container of the store both are. It
+// is made by its record, which is durable first, and then by the container of the store, which
+// is the commit point: until then nobody sees it. It is dropped in the opposite order: without the
+// container of the store, which is dropped durably, the record says nothing. Open deletes such
+// records, and drops the containers of a database whose record is "deleting". If a drop fails behind
+// its commit point, the next call that makes something finishes it first. The catalogue never touches
+// a container that no record names, so a store may have others.
 //
-// Numbers are given out once: the record with id "numbers" is raised before one is used.
+// Numbers are given out once: the record with id "numbers" is raised in the batch that uses one.
 type catalog struct {
 	db    *engine.DB
 	store *engine.Container
@@ -104,7 +103,6 @@ type containerRecord struct {
 
 const (
 	stateReady    = "ready"
-	stateCreating = "creating"
 	stateDeleting = "deleting"
 
 	kindDatabase  = "database"
@@ -117,11 +115,6 @@ const (
 const itemLease = 1 << 32
 
 var catalogKey = engine.StringKey("catalogue")
-
-// catalogDocument is a record with its partition key.
-type catalogDocument struct {
-	Key string `json:"key"`
-}
 
 // openCatalog reads the catalogue, which it makes if there is none, and finishes what a
 // crash left.
@@ -166,7 +159,14 @@ func openCatalog(ctx context.Context, db *engine.DB, clock func() time.Time, thr
 			}
 			continue
 		}
-		if k.items, err = db.Container(k.record.Store); err != nil {
+		k.items, err = db.Container(k.record.Store)
+		if errors.Is(err, engine.ErrNoContainer) {
+			if err = c.erase(ctx, k.record.ID); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		if err != nil {
 			return nil, fmt.Errorf("gateway: container %s of database %s: %w", k.record.Name, k.record.Database, err)
 		}
 		if err = k.conform(ctx, throttle); err != nil {
@@ -177,8 +177,8 @@ func openCatalog(ctx context.Context, db *engine.DB, clock func() time.Time, thr
 	}
 	for name, d := range c.byName {
 		if d.record.State != stateReady {
-			if err = store.Delete(ctx, catalogKey, d.record.ID, nil); err != nil {
-				return nil, fmt.Errorf("gateway: catalogue: %w", err)
+			if err = c.erase(ctx, d.record.ID); err != nil {
+				return nil, err
 			}
 			delete(c.byName, name)
 		}
@@ -221,41 +221,62 @@ func (c *catalog) clear(ctx context.Context, r *containerRecord) error {
 	if err := c.db.DropContainer(ctx, r.Store); err != nil && !errors.Is(err, engine.ErrNoContainer) {
 		return fmt.Errorf("gateway: container %s: %w", r.Store, err)
 	}
-	if err := c.store.Delete(ctx, catalogKey, r.ID, nil); err != nil && !errors.Is(err, engine.ErrNotFound) {
-		return fmt.Errorf("gateway: catalogue: %w", err)
+	if err := c.erase(ctx, r.ID); err != nil {
+		return err
 	}
 	return c.clearResources(ctx, func(set resourceSet) bool { return set.owner == r.Number })
 }
 
-// put writes a record and returns its etag. It is durable whatever the store's default is: the
-// store makes and drops containers durably, and a record must not be older than what it names.
-func (c *catalog) put(ctx context.Context, record any) (engine.ETag, error) {
-	text, err := json.Marshal(record)
-	if err != nil {
-		return 0, err
+// put writes records together and returns the etag of the last one. They are durable whatever the store's
+// default is: the store makes and drops containers durably, and a record must not be older than what it names.
+func (c *catalog) put(ctx context.Context, records ...any) (engine.ETag, error) {
+	b := c.store.NewBatch(catalogKey)
+	b.Durability = engine.Synced
+	for _, record := range records {
+		text, err := json.Marshal(record)
+		if err == nil {
+			err = b.Upsert(append(text[:len(text)-1], `,"key":"catalogue"}`...), nil)
+		}
+		if err != nil {
+			return 0, err
+		}
 	}
-	key, _ := json.Marshal(catalogDocument{"catalogue"})
-	doc := append(text[:len(text)-1], ',')
-	m, err := c.store.Upsert(ctx, append(doc, key[1:]...), &engine.WriteOptions{Durability: engine.Synced})
-	return m.ETag, err
+	written, err := c.store.Commit(ctx, b)
+	if err == nil {
+		return written[len(written)-1].ETag, nil
+	}
+	return 0, err
 }
 
-// number returns a number that no database or container had. The caller holds changing.
-func (c *catalog) number(ctx context.Context) (uint32, error) {
+// erase deletes a record, if it is there. It need not be durable: the next open finishes what it finds.
+func (c *catalog) erase(ctx context.Context, id string) error {
+	err := c.store.Delete(ctx, catalogKey, id, &engine.WriteOptions{Durability: engine.Buffered})
+	if err != nil && !errors.Is(err, engine.ErrNotFound) {
+		return fmt.Errorf("gateway: catalogue: %w", err)
+	}
+	return nil
+}
+
+// number returns the numbers with Next-1 given out, which no database or container had. The caller holds
+// changing, and writes them with putNew.
+func (c *catalog) number() (*numbers, error) {
 	c.mu.RLock()
-	n := numbers{kindNumbers, kindNumbers, c.numbers.Next, c.lease}
-	c.mu.RUnlock()
-	if n.Next >= resourceid.MaxNumber {
-		return 0, failf(403, "this account has made %d databases and containers, which is all it can", resourceid.MaxNumber)
+	defer c.mu.RUnlock()
+	if c.numbers.Next >= resourceid.MaxNumber {
+		return nil, failf(403, "this account has made %d databases and containers, which is all it can", resourceid.MaxNumber)
 	}
-	n.Next++
-	if _, err := c.put(ctx, &n); err != nil {
-		return 0, err
+	return &numbers{kindNumbers, kindNumbers, c.numbers.Next + 1, c.lease}, nil
+}
+
+// putNew writes a record with the numbers that it has used.
+func (c *catalog) putNew(ctx context.Context, n *numbers, record any) (engine.ETag, error) {
+	etag, err := c.put(ctx, n, record)
+	if err == nil {
+		c.mu.Lock()
+		c.numbers.Next = n.Next
+		c.mu.Unlock()
 	}
-	c.mu.Lock()
-	c.numbers.Next = n.Next
-	c.mu.Unlock()
-	return n.Next - 1, nil
+	return etag, err
 }
 
 // itemNumber returns a number that no item had.
@@ -372,28 +393,20 @@ func (c *catalog) createDatabase(ctx context.Context, name string, o *offer) (*d
 	if c.database(name) != nil {
 		return nil, failf(409, "there is a database %q already", name)
 	}
-	n, err := c.number(ctx)
+	n, err := c.number()
 	if err != nil {
 		return nil, err
 	}
 	d := &database{containers: map[string]*container{}, record: databaseRecord{
-		ID: databaseRecordID(name), Kind: kindDatabase, Name: name, Number: n, State: stateReady, Made: c.clock().Unix(), Offer: o,
+		ID: resourceid.DatabaseRecord(name), Kind: kindDatabase, Name: name, Number: n.Next - 1, State: stateReady, Made: c.clock().Unix(), Offer: o,
 	}}
-	if d.etag, err = c.put(ctx, &d.record); err != nil {
+	if d.etag, err = c.putNew(ctx, n, &d.record); err != nil {
 		return nil, err
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.byName[name] = d
 	return d, nil
-}
-
-// Names have no slash, but the ids of documents must not have one either: a tilde, which
-// names double, stands between them.
-func databaseRecordID(name string) string { return "database~" + strings.ReplaceAll(name, "~", "~~") }
-
-func containerRecordID(database, name string) string {
-	return "container~" + strings.ReplaceAll(database, "~", "~~") + "~-" + strings.ReplaceAll(name, "~", "~~")
 }
 
 // deleteDatabase drops a database with its containers. The commit point is its record.
@@ -420,10 +433,7 @@ func (c *catalog) deleteDatabase(ctx context.Context, d *database) error {
 		if err := c.clearResources(ctx, func(set resourceSet) bool { return set.owner == r.Number }); err != nil {
 			return err
 		}
-		if err := c.store.Delete(ctx, catalogKey, r.ID, nil); err != nil && !errors.Is(err, engine.ErrNotFound) {
-			return fmt.Errorf("gateway: catalogue: %w", err)
-		}
-		return nil
+		return c.erase(ctx, r.ID)
 	})
 }
 
@@ -466,22 +476,18 @@ func (c *catalog) createContainer(ctx context.Context, d *database, p *container
 	if taken {
 		return nil, failf(409, "database %q has a container %q already", d.record.Name, p.ID)
 	}
-	n, err := c.number(ctx)
+	n, err := c.number()
 	if err != nil {
 		return nil, err
 	}
 	k := &container{record: containerRecord{
-		ID: containerRecordID(d.record.Name, p.ID), Kind: kindContainer, Database: d.record.Name, Name: p.ID, Number: n,
-		State: stateCreating, Store: c.storeName(d.record.Name, p.ID, n), Made: c.clock().Unix(), Definition: *p, Offer: o,
+		ID: resourceid.ContainerRecord(d.record.Name, p.ID), Kind: kindContainer, Database: d.record.Name, Name: p.ID, Number: n.Next - 1,
+		State: stateReady, Store: c.storeName(d.record.Name, p.ID, n.Next-1), Made: c.clock().Unix(), Definition: *p, Offer: o,
 	}}
-	if _, err = c.put(ctx, &k.record); err != nil {
+	if k.etag, err = c.putNew(ctx, n, &k.record); err != nil {
 		return nil, err
 	}
-	if k.items, err = c.db.CreateContainer(ctx, k.record.Store, def); err == nil {
-		k.record.State = stateReady
-		k.etag, err = c.put(ctx, &k.record)
-	}
-	if err != nil {
+	if k.items, err = c.db.CreateContainer(ctx, k.record.Store, def); err != nil {
 		// What is left is dropped now, or when the store is opened again.
 		return nil, errors.Join(err, c.drop(context.WithoutCancel(ctx), func(ctx context.Context) error { return c.clear(ctx, &k.record) }))
 	}
@@ -513,15 +519,19 @@ func (c *catalog) deleteContainer(ctx context.Context, k *container) error {
 	if bad != nil || now.record.Number != k.record.Number {
 		return errDropped
 	}
-	r := now.record
-	r.State = stateDeleting
-	if _, err := c.put(ctx, &r); err != nil {
+	show := func(k *container) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if delete(now.db.containers, now.record.Name); k != nil {
+			now.db.containers[now.record.Name] = k
+		}
+	}
+	show(nil)
+	if err := c.db.DropContainer(ctx, now.record.Store); err != nil && !errors.Is(err, engine.ErrNoContainer) {
+		show(now) // nothing was dropped
 		return err
 	}
-	c.mu.Lock()
-	delete(k.db.containers, r.Name)
-	c.mu.Unlock()
-	return c.drop(ctx, func(ctx context.Context) error { return c.clear(ctx, &r) })
+	return c.drop(ctx, func(ctx context.Context) error { return c.clear(ctx, &now.record) })
 }
 
 // changeContainer writes a container's record anew, as change leaves it, and returns the

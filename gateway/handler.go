@@ -431,7 +431,7 @@ func (c *call) fail(err error) {
 		head.Set("x-ms-substatus", strconv.Itoa(f.sub))
 	}
 	if f.status == http.StatusTooManyRequests {
-		head.Set("x-ms-retry-after-ms", strconv.FormatInt(max(1, f.retry.Milliseconds()), 10))
+		head.Set("x-ms-retry-after-ms", strconv.FormatInt((f.retry+time.Millisecond-1).Milliseconds(), 10)) // rounded up: then it is admitted
 	}
 	if f.status >= http.StatusInternalServerError && f.status != http.StatusNotImplemented {
 		c.o.Logger.Error("request failed", "method", c.r.Method, "path", clip(c.r.URL.EscapedPath()), "status", f.status, "error", f.msg)

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/cleavestore/cleave/engine"
+	"github.com/cleavestore/cleave/gateway/internal/headertext"
 	"github.com/cleavestore/cleave/gateway/internal/resourceid"
 	"github.com/cleavestore/cleave/internal/query"
 )
@@ -300,23 +301,8 @@ func (c *call) containerHeaders(k *container) {
 }
 
 func (c *call) pathHeaders(k *container) {
-	c.set("X-Ms-Alt-Content-Path", "dbs/"+escapeName(k.record.Database)+"/colls/"+escapeName(k.record.Name))
+	c.set("X-Ms-Alt-Content-Path", "dbs/"+headertext.Of(k.record.Database)+"/colls/"+headertext.Of(k.record.Name))
 	c.set("X-Ms-Content-Path", k.rid)
-}
-
-// escapeName makes a name fit for a header.
-func escapeName(s string) string {
-	for i := range len(s) {
-		if s[i] >= 0x7F || s[i] < 0x20 {
-			return strings.Map(func(r rune) rune {
-				if r >= 0x7F || r < 0x20 {
-					return '?'
-				}
-				return r
-			}, s)
-		}
-	}
-	return s
 }
 
 func (c *call) readContainer(k *container) error {

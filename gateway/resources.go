@@ -3,8 +3,6 @@ package gateway
 import (
 	"context"
 	"encoding/json"
-	"errors"
-	"fmt"
 	"maps"
 	"net/http"
 	"slices"
@@ -176,8 +174,8 @@ func (c *catalog) clearResources(ctx context.Context, gone func(resourceSet) boo
 	}
 	c.mu.Unlock()
 	for _, r := range all {
-		if err := c.store.Delete(ctx, catalogKey, r.record.ID, nil); err != nil && !errors.Is(err, engine.ErrNotFound) {
-			return fmt.Errorf("gateway: catalogue: %w", err)
+		if err := c.erase(ctx, r.record.ID); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -21,10 +21,14 @@ func WriteFileAtomic(fsys FS, tmp, name string, data []byte) error {
 	if path.Dir(tmp) != dir {
 		return fault.IO("write", fsys.Path(name), -1, fmt.Errorf("%s is in another directory: %w", tmp, fs.ErrInvalid))
 	}
-	if err := fsys.Remove(tmp); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
+	err := writeSynced(fsys, tmp, data)
+	if errors.Is(err, fs.ErrExist) { // rare, so nobody looks before
+		if err = fsys.Remove(tmp); err != nil {
+			return err
+		}
+		err = writeSynced(fsys, tmp, data)
 	}
-	if err := writeSynced(fsys, tmp, data); err != nil {
+	if err != nil {
 		// An orphan at worst, which the next call removes.
 		_ = fsys.Remove(tmp)
 		return err

@@ -61,3 +61,12 @@ func Item(container string, number uint64) string {
 	copy(b[ridPrefixChars+ridNumberDigits:], "AA==")
 	return string(b)
 }
+
+// DatabaseRecord returns the id of the record of a database in the catalogue. Names have no slash, but the
+// ids of documents must not have one either: a tilde, which names double, stands between them.
+func DatabaseRecord(name string) string { return "database~" + strings.ReplaceAll(name, "~", "~~") }
+
+// ContainerRecord returns the id of the record of a container in the catalogue.
+func ContainerRecord(database, name string) string {
+	return "container~" + strings.ReplaceAll(database, "~", "~~") + "~-" + strings.ReplaceAll(name, "~", "~~")
+}
