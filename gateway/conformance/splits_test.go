@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"net/http/httptest"
@@ -12,6 +13,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
@@ -22,6 +24,50 @@ import (
 
 // reshapes is how many splits and merges the test makes while clients work.
 const reshapes = 20
+
+// phase is how long clients work before partitions change, and while they do. 0: until they
+// have made a number of calls.
+var phase = flag.Duration("phase", 0, "how long clients of TestSplitsUnderAzcosmos work before partitions change, and while they do")
+
+// latencies are the durations of calls of a kind, before partitions changed and while they
+// did.
+type latencies struct {
+	mu     sync.Mutex
+	during bool
+	calls  [2][]time.Duration
+}
+
+func (l *latencies) add(took time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	at := 0
+	if l.during {
+		at = 1
+	}
+	l.calls[at] = append(l.calls[at], took)
+}
+
+// change begins the time in which partitions change.
+func (l *latencies) change() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.during = true
+}
+
+// String has the median and p99 of both times.
+func (l *latencies) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var p [2][2]time.Duration
+	for at, all := range l.calls {
+		slices.Sort(all)
+		if n := len(all); n > 0 {
+			p[at] = [2]time.Duration{all[n/2], all[n*99/100]}
+		}
+	}
+	return fmt.Sprintf("p50 %v before and %v while partitions changed, p99 %v and %v (%.2f x)", p[0][0].Round(time.Microsecond), p[1][0].Round(time.Microsecond),
+		p[0][1].Round(time.Microsecond), p[1][1].Round(time.Microsecond), float64(p[1][1])/float64(max(p[0][1], 1)))
+}
 
 // start serves a store, and returns a client of a container of it with the container of
 // the store beneath.
@@ -92,6 +138,7 @@ func TestSplitsUnderAzcosmos(t *testing.T) {
 	var work, feed sync.WaitGroup
 	var written sync.Map // id: the newest n that was acknowledged
 	var calls, count atomic.Int64
+	var upserts, reads latencies
 	called := make(chan struct{}, 1)
 	check := func(what string, err error) bool {
 		calls.Add(1)
@@ -112,7 +159,10 @@ func TestSplitsUnderAzcosmos(t *testing.T) {
 				d := document{ID: fmt.Sprintf("%d-%d", w, i%500), PK: fmt.Sprint(i % 97), N: i}
 				d.ID += "-" + d.PK
 				text, _ := json.Marshal(&d)
-				if _, err := c.UpsertItem(ctx, azcosmos.NewPartitionKeyString(d.PK), text, nil); check("upsert", err) {
+				begun := time.Now()
+				_, err := c.UpsertItem(ctx, azcosmos.NewPartitionKeyString(d.PK), text, nil)
+				upserts.add(time.Since(begun))
+				if check("upsert", err) {
 					if _, was := written.Swap(d.ID, d); !was {
 						count.Add(1)
 					}
@@ -138,7 +188,9 @@ func TestSplitsUnderAzcosmos(t *testing.T) {
 				switch r {
 				case 0:
 					d := known[0]
+					begun := time.Now()
 					answer, err := c.ReadItem(ctx, azcosmos.NewPartitionKeyString(d.PK), d.ID, nil)
+					reads.add(time.Since(begun))
 					if check("read", err) {
 						var got document
 						if err := json.Unmarshal(answer.Value, &got); err != nil || got.N < d.N {
@@ -248,14 +300,24 @@ func TestSplitsUnderAzcosmos(t *testing.T) {
 		}
 	})
 
+	// wait lets clients work for a part of a phase.
+	wait := func(part int64) {
+		if *phase > 0 {
+			time.Sleep(*phase * time.Duration(part) / reshapes)
+			return
+		}
+		for until := calls.Load() + 200*part; calls.Load() < until && !t.Failed(); {
+			<-called
+		}
+	}
+	wait(reshapes)
+	upserts.change()
+	reads.change()
 	for i := range reshapes {
 		if err := reshape(ctx, under, i); err != nil {
 			t.Fatal(err)
 		}
-		// Clients work with the new partitions for a while.
-		for until := calls.Load() + 200; calls.Load() < until && !t.Failed(); {
-			<-called
-		}
+		wait(1) // with the new partitions
 	}
 	stop()
 	work.Wait()
@@ -268,6 +330,8 @@ func TestSplitsUnderAzcosmos(t *testing.T) {
 		return true
 	})
 	t.Logf("%d calls, %d items, %d physical partitions after %d splits and merges", calls.Load(), count.Load(), len(under.Partitions()), reshapes)
+	t.Logf("upserts: %v", &upserts)
+	t.Logf("point reads: %v", &reads)
 }
 
 // reshape splits a physical partition, or merges two: the n-th change of its kind.
