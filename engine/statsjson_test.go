@@ -23,7 +23,8 @@ obsolete_bytes oldest_snapshot_ns open_files read_errors reads reindexed_bytes r
 trimmed_bytes trims writes written_bytes
 containers. definition name partitions physical_partitions
 containers.definition. change_retention_ns compression default_ttl_ns index kind limits min_partitions no_burst partition_key replicated synthetic throughput_ru_per_s unique_keys
-containers.definition.index. exclude include
+containers.definition.index. composite exclude include
+containers.definition.index.composite. descending path
 containers.definition.limits. batch_bytes batch_operations item_bytes logical_partition_bytes logical_partition_throughput_ru_per_s partition_throughput_ru_per_s
 containers.definition.synthetic. join suffix_of suffixes
 containers.partitions. absent consumed_ru dead documents exact file_bytes files flushed_seq foreign_bytes id inherits load_ru_per_s logical_partitions max memtable_bytes memtables
