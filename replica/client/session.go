@@ -15,9 +15,9 @@ import (
 // Session see at least that. Its methods are safe for concurrent use.
 //
 // An entry of a group stays true when the group splits. The right half begins behind the entry
-// of the split with all that the whole group had, so whoever has the right half at all has
-// everything of its keys that was seen of the whole group. So nothing need be demanded of a group
-// that the session does not have. Later entries of the whole group, which goes on as the left
+// of the split with all that the whole group had. So a replica of the right half has everything
+// of its keys that was seen of the whole group, and a read demands nothing of a group that the
+// session does not have. Later entries of the whole group, which goes on as the left
 // half, do not concern the right half.
 //
 // A session may have a group that the client does not know, from a token of another client that

@@ -13,7 +13,7 @@ import (
 	"go.uber.org/zap"
 )
 
-// etcd is etcd as it comes: one Raft group for all keys.
+// etcd runs with its default settings. All keys are in one Raft group.
 var etcd = &system{
 	name: "etcd", title: "etcd 3.7.3, 1 group", durability: "the log of two of three, by fdatasync",
 	serve: serveEtcd, connect: connectEtcd,

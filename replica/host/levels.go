@@ -27,7 +27,8 @@ type Hold struct {
 }
 
 // Hold returns the partition of a group's replica here. Call it before a read, and Index
-// behind it. group.ErrBusy: there is no partition for now.
+// behind it. group.ErrBusy: the replica is new here, and has no
+// partition before its first snapshot.
 func (h *Host) Hold(id uint64) (Hold, error) {
 	r := h.replicas.get(id)
 	if r == nil {
