@@ -95,6 +95,48 @@ func TestBrowser(t *testing.T) {
 	}
 }
 
+// TestClickWaitsForScripts clicks a button whose script is late: the click is made when
+// the script has run, not before.
+func TestClickWaitsForScripts(t *testing.T) {
+	path := Find()
+	if path == "" {
+		t.Skip("no Chromium is installed")
+	}
+	release := make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/app.js" {
+			<-release
+			w.Header().Set("Content-Type", "text/javascript")
+			_, _ = w.Write([]byte(script))
+			return
+		}
+		_, _ = w.Write([]byte(page))
+	}))
+	defer server.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	b, err := Start(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { check(t, b.Close()) }()
+	p, err := b.Open(ctx, View{Width: 321, Height: 400})
+	check(t, err)
+	check(t, p.Go(ctx, server.URL))
+	check(t, p.Wait(ctx, `document.getElementById('b')?.checkVisibility()`))
+	clicked := make(chan error, 1)
+	go func() { clicked <- p.Click(ctx, "#b") }()
+	for range 100 { // a click that does not wait returns meanwhile
+		check(t, p.Eval(ctx, `1`, nil))
+	}
+	if len(clicked) > 0 {
+		t.Error("the click did not wait for the script")
+	}
+	close(release)
+	check(t, <-clicked)
+	check(t, p.Wait(ctx, `document.getElementById('b').textContent === '1'`))
+}
+
 func check(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {

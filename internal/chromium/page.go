@@ -133,14 +133,15 @@ func (p *Page) Wait(ctx context.Context, expression string) error {
 	}
 }
 
-// Click waits until the element that a CSS selector finds first is visible, and clicks at
-// its middle, as a person does: what covers the element gets the click.
+// Click waits until the page has loaded, its scripts too, and the element that a CSS selector
+// finds first is visible. Then it clicks at the element's middle, as a person does: what
+// covers the element gets the click.
 func (p *Page) Click(ctx context.Context, selector string) error {
 	quoted, err := json.Marshal(selector)
 	if err != nil {
 		return err
 	}
-	if err = p.Wait(ctx, `document.querySelector(`+string(quoted)+`)?.checkVisibility()`); err != nil {
+	if err = p.Wait(ctx, `document.readyState === 'complete' && document.querySelector(`+string(quoted)+`)?.checkVisibility()`); err != nil {
 		return err
 	}
 	var at struct {
