@@ -34,7 +34,7 @@ func browse(t *testing.T, o *Options, db *engine.DB, v chromium.View) (context.C
 	server.Config.Handler = Handler(db, o)
 	server.Start()
 	t.Cleanup(server.Close)
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	t.Cleanup(cancel)
 	b, err := chromium.Start(context.Background(), path)
 	if err != nil {

@@ -20,7 +20,7 @@ func TestReportPageInBrowser(t *testing.T) {
 	s := newEngineSession(t)
 	file := filepath.Join(t.TempDir(), "a <b> & c.html")
 	recordedRun(t, s, "--rate", "500", "--duration", "3s", "--split-at", "1s", "--report", file)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	b, err := chromium.Start(t.Context(), path)
 	must(t, err)

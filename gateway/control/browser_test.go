@@ -30,7 +30,7 @@ func TestPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer b.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	p, err := b.Open(ctx, chromium.View{Width: 1200, Height: 1000})
 	if err != nil {

@@ -37,7 +37,7 @@ func TestBrowser(t *testing.T) {
 		_, _ = w.Write([]byte(body))
 	}))
 	defer server.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	b, err := Start(t.Context(), path)
 	if err != nil {
@@ -113,7 +113,7 @@ func TestClickWaitsForScripts(t *testing.T) {
 		_, _ = w.Write([]byte(page))
 	}))
 	defer server.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	b, err := Start(t.Context(), path)
 	if err != nil {
