@@ -1,6 +1,6 @@
 // Package meta keeps in etcd what the nodes of a cluster share: the map of groups, which nodes
-// are there, which of them plans, and the steps that it has planned. It is a module of its
-// own, since etcd is a large dependency.
+// are there, which of them plans, and the steps that it has planned. Only it and package agent
+// import etcd, a large dependency: a program that imports package host does not compile it.
 //
 // The store of a cluster may be an etcd that exists, or one that runs within the nodes' own
 // processes: see Start.
