@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http/httptest"
 	"os"
@@ -81,7 +82,7 @@ func TestJavaScript(t *testing.T) {
 // beyond what the client itself repeats, and nothing is lost, doubled or out of order.
 func TestSplitsUnderJavaScript(t *testing.T) {
 	dir, endpoint, db := javascript(t)
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute+2**phase)
 	defer cancel()
 	cmd := node(ctx, dir, endpoint, "splits.mjs")
 	in, err := cmd.StdinPipe()
@@ -96,35 +97,68 @@ func TestSplitsUnderJavaScript(t *testing.T) {
 		t.Fatal(err)
 	}
 	type report struct {
-		Done   bool
-		Calls  int
-		Items  int
-		Errors []string
-		Wrong  []string
+		Done      bool
+		Calls     int
+		Items     int
+		Errors    []string
+		Wrong     []string
+		Latencies map[string][2][2]float64 // p50 and p99 in milliseconds, before and while
 	}
 	var last report
-	lines := bufio.NewScanner(out)
-	lines.Buffer(nil, 1<<20)
-	// The script tells of each hundred calls: then the partitions change once more.
-	for n := 0; lines.Scan(); {
-		if err := json.Unmarshal(lines.Bytes(), &last); err != nil {
-			t.Fatalf("%s: %v", lines.Bytes(), err)
-		}
-		if n == reshapes || last.Done {
-			continue
-		}
-		c, err := db.Container("d.c")
-		if err == nil {
-			err = reshape(ctx, c, n)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		if n++; n == reshapes {
-			if _, err := io.WriteString(in, "stop\n"); err != nil {
-				t.Fatal(err)
+	reports := make(chan report)
+	go func() { // ends with the script, or with ctx
+		defer close(reports)
+		lines := bufio.NewScanner(out)
+		lines.Buffer(nil, 1<<20)
+		for lines.Scan() {
+			var r report
+			if err := json.Unmarshal(lines.Bytes(), &r); err != nil {
+				r.Errors = []string{fmt.Sprintf("%s: %v", lines.Bytes(), err)}
+			}
+			select {
+			case reports <- r:
+			case <-ctx.Done():
+				return
 			}
 		}
+	}()
+	// wait lets the script work for a part of a phase. It tells of each hundred calls.
+	wait := func(part int) {
+		var over <-chan time.Time
+		if *phase > 0 {
+			over = time.After(*phase * time.Duration(part) / reshapes)
+		}
+		for n := 0; over != nil || n < part; n++ {
+			select {
+			case r, more := <-reports:
+				if last = r; !more || r.Done {
+					t.Fatalf("the script has ended: %+v", r)
+				}
+			case <-over:
+				return
+			}
+		}
+	}
+	tell := func(what string) {
+		if _, err := io.WriteString(in, what+"\n"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wait(reshapes)
+	tell("change")
+	c, err := db.Container("d.c")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := range reshapes {
+		if err := reshape(ctx, c, n); err != nil {
+			t.Fatal(err)
+		}
+		wait(1) // with the new partitions
+	}
+	tell("stop")
+	for r := range reports {
+		last = r
 	}
 	if err := cmd.Wait(); err != nil || !last.Done {
 		t.Fatalf("the script has not ended as it should: %+v: %v", last, err)
@@ -136,4 +170,7 @@ func TestSplitsUnderJavaScript(t *testing.T) {
 		t.Error(e)
 	}
 	t.Logf("%d calls, %d items, %d splits and merges", last.Calls, last.Items, reshapes)
+	for kind, p := range last.Latencies {
+		t.Logf("%s: p50 %.2f ms before and %.2f ms while partitions changed, p99 %.2f ms and %.2f ms (%.2f x)", kind, p[0][0], p[1][0], p[0][1], p[1][1], p[1][1]/p[0][1])
+	}
 }

@@ -27,7 +27,7 @@ const reshapes = 20
 
 // phase is how long clients work before partitions change, and while they do. 0: until they
 // have made a number of calls.
-var phase = flag.Duration("phase", 0, "how long clients of TestSplitsUnderAzcosmos work before partitions change, and while they do")
+var phase = flag.Duration("phase", 0, "how long clients of the tests of splits work before partitions change, and while they do")
 
 // latencies are the durations of calls of a kind, before partitions changed and while they
 // did.

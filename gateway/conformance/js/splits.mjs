@@ -1,6 +1,7 @@
-// Eight workers of @azure/cosmos that write, read and query, until a line comes on standard
-// input; then the change feed is read to its end. The last line printed is JSON: what was
-// seen, and the errors.
+// Eight workers of @azure/cosmos that write, read and query, until standard input says "stop";
+// then the change feed is read to its end. The line "change" begins the time in which partitions
+// change. The last line printed is JSON: what was seen, the errors, and for each kind of work p50
+// and p99 in milliseconds before that time and in it.
 import { BulkOperationType, ChangeFeedStartFrom, CosmosClient } from "@azure/cosmos";
 
 const client = new CosmosClient({
@@ -13,18 +14,26 @@ const { container } = await database.containers.createIfNotExists({ id: "c", par
 const { items } = container;
 
 let running = true;
-process.stdin.once("data", () => { running = false; });
+let during = 0;
+process.stdin.on("data", (lines) => {
+  if (/change/.test(lines)) during = 1;
+  if (/stop/.test(lines)) running = false;
+});
 const errors = [];
 const wrong = [];
 const newest = new Map();
 let calls = 0;
 
 const idle = Symbol("idle");
+const took = new Map(); // the kind of work: its durations before and while partitions change
 
-async function worker(work) {
+async function worker([kind, work]) {
+  if (!took.has(kind)) took.set(kind, [[], []]);
   for (let i = 0; running; i++) {
     try {
+      const begun = performance.now();
       if ((await work(i)) === idle) continue;
+      took.get(kind)[during].push(performance.now() - begun);
       if (++calls % 100 === 0) console.log(JSON.stringify({ calls }));
     } catch (e) {
       if (errors.push(`${e.code}/${e.substatus} ${e.message}`) > 20) return;
@@ -93,7 +102,7 @@ async function follow() {
   return page.statusCode === 304;
 }
 
-await Promise.all([writer(0), writer(1), bulk, reader, filtered, ordered, counted, follow].map(worker));
+await Promise.all(Object.entries({ bulk, reader, filtered, ordered, counted, follow }).concat([0, 1].map((w) => ["upsert", writer(w)])).map(worker));
 try {
   for (let quiet = 0; quiet < 20;) quiet = (await follow()) ? quiet + 1 : 0;
 } catch (e) {
@@ -102,6 +111,13 @@ try {
 for (const doc of newest.values()) {
   if (!(shown.get(doc.id) >= doc.n)) wrong.push(`feed: ${shown.get(doc.id)} of ${JSON.stringify(doc)}`);
 }
-console.log(JSON.stringify({ done: true, calls, items: newest.size, errors: errors.slice(0, 10), wrong: wrong.slice(0, 10) }));
+const latencies = {};
+for (const [kind, phases] of took) {
+  latencies[kind] = phases.map((all) => {
+    all.sort((a, b) => a - b);
+    return [0.5, 0.99].map((share) => all[Math.floor(all.length * share)] ?? 0);
+  });
+}
+console.log(JSON.stringify({ done: true, latencies, calls, items: newest.size, errors: errors.slice(0, 10), wrong: wrong.slice(0, 10) }));
 client.dispose();
 process.exit(0);
