@@ -258,6 +258,7 @@ func Open(ctx context.Context, cfg Config) (_ *Host, err error) {
 	h.tasks.Go(h.lateLoop)
 	h.tasks.Go(h.tickLoop)
 	h.tasks.Go(h.janitor)
+	h.tasks.Go(h.spareLoop)
 	h.tasks.Go(h.joinLoop)
 	return h, nil
 }

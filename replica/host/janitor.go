@@ -44,6 +44,21 @@ func (h *Host) janitor() {
 	}
 }
 
+// spareLoop makes log files ahead. Without it a worker would make each one while its group waits,
+// and most syncs would have to write the journal of the file system too.
+func (h *Host) spareLoop() {
+	for {
+		select {
+		case <-h.ctx.Done():
+			return
+		case <-h.log.SpareWanted():
+		}
+		if err := h.log.MakeSpare(h.ctx); err != nil && h.ctx.Err() == nil {
+			h.cfg.Logger.Error("the next file of the Raft log was not made ahead", "node", h.cfg.Node, "err", err)
+		}
+	}
+}
+
 // logged returns the size of the data of all logs, in bytes.
 func (h *Host) logged() (sum uint64) {
 	for _, r := range h.replicas.all() {

@@ -324,6 +324,14 @@ func (s *Store) Note() error { return s.note() }
 // that is idle.
 func (s *Store) Vouch() error { return s.log.Vouch() }
 
+// SpareWanted returns a channel that has a value when MakeSpare has something to do.
+func (s *Store) SpareWanted() <-chan struct{} { return s.log.SpareWanted() }
+
+// MakeSpare makes the next log file ahead, and fills it while many appends are synced: a sync
+// then changes nothing but the data of the file, which costs half. It is meant for a goroutine
+// in the background. An error leaves the logs as they were, unless the log has failed.
+func (s *Store) MakeSpare(ctx context.Context) error { return s.log.MakeSpare(ctx) }
+
 // Close makes everything durable and closes the store.
 func (s *Store) Close() error {
 	s.noting.Lock()
