@@ -120,6 +120,9 @@ func (g *Group) install(ctx context.Context, hard *pb.HardState, s *pb.Snapshot)
 	if g.held != b.Index {
 		return fmt.Errorf("installed entry %d, the snapshot is of %d", g.held, b.Index)
 	}
+	if err := g.dropHalf(ctx, held, &next); err != nil {
+		return err
+	}
 	if err := g.beginSkipped(held, &next); err != nil {
 		return err
 	}

@@ -131,6 +131,7 @@ type Group struct {
 	proposals map[command.ID]uint64 // of this replica as the leader, without outcome; in which order
 	proposed  uint64
 	waiting   []*command.Command // proposals that no entry has yet
+	hurry     bool               // they do not wait for the outcome of others
 	unwritten int                // appends that were handed out and are not durable
 	reads     []*read
 	boot      [8]byte // of read ids: another one for each Open
@@ -194,7 +195,7 @@ func Open(ctx context.Context, cfg Config) (*Group, error) {
 		return nil, err
 	}
 	if in := cfg.Log.Installing(); in != nil {
-		if err = g.endInstall(in); err != nil {
+		if err = g.endInstall(ctx, in); err != nil {
 			return nil, err
 		}
 	}
@@ -252,7 +253,7 @@ func (g *Group) firstRange() (r partmap.Range, err error) {
 
 // endInstall ends an installation that was interrupted: it is done if the partition has the
 // snapshot.
-func (g *Group) endInstall(in *raftlog.Base) error {
+func (g *Group) endInstall(ctx context.Context, in *raftlog.Base) error {
 	var next state
 	if err := next.load(in, partmap.Range{}); err != nil {
 		return err
@@ -269,7 +270,11 @@ func (g *Group) endInstall(in *raftlog.Base) error {
 	if done {
 		// Up to its base the replica had applied all splits; the logs of later ones that it
 		// had applied are here, or were.
-		if err := g.beginSkipped(g.cfg.Log.Base().Index, &next); err != nil {
+		before := g.cfg.Log.Base().Index
+		if err := g.dropHalf(ctx, before, &next); err != nil {
+			return err
+		}
+		if err := g.beginSkipped(before, &next); err != nil {
 			return err
 		}
 	}

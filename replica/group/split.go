@@ -41,6 +41,11 @@ import (
 // log of the right group, if it was a member at entry i: that one gets a snapshot too. It has
 // never voted or answered in the right group, since its left half never came to i.
 //
+// If a crash has interrupted a split and a snapshot comes past entry i, the partition of the
+// replica is the left half already, so the installation replaces no more than that. Then the right
+// half goes by itself, before the installation counts as done. If its group was made (step 3), it is
+// that group's and stays.
+//
 // A replica may also be removed from the left group before it has applied entry i. So a host
 // that gets a message for a replica of its node of which it has no log makes an empty one:
 // raftlog.Store.Create refuses the replicas that were here and are not to come back. If such
@@ -302,6 +307,44 @@ func (g *Group) beginSkipped(held uint64, next *state) error {
 		}
 	}
 	return nil
+}
+
+// dropHalf removes the right half that is left of a split which a crash has interrupted and a
+// snapshot has come past. before is an entry that the replica had then, or an earlier one.
+func (g *Group) dropHalf(ctx context.Context, before uint64, next *state) error {
+	for i := range next.splits {
+		p, span := &next.splits[i], partmap.Range{Max: next.born.Max}
+		if i > 0 {
+			span.Max = next.splits[i-1].at
+		}
+		span.Min = p.at
+		if p.index <= before || g.made(p.right) {
+			continue
+		}
+		q, err := partitionOf(g.cfg.Container, span)
+		if errors.Is(err, engine.ErrNotFound) || err == nil && q.Absent {
+			continue
+		} else if err != nil {
+			return err
+		}
+		// What a later group has in this range is behind the split.
+		held, err := g.cfg.Container.AppliedIndex(q.ID)
+		if err != nil {
+			return err
+		}
+		if held <= p.index {
+			if err = g.cfg.Container.Evict(ctx, q.ID); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// made reports whether this node has the log of a group, and not as an empty one.
+func (g *Group) made(group uint64) bool {
+	log := g.cfg.Log.Store().Group(group)
+	return log != nil && log.Base().Index > 0
 }
 
 // Removed reports whether the replica was removed from its group, as far as it has applied.

@@ -226,7 +226,13 @@ func TestSplitCrash(t *testing.T) {
 // TestSnapshotPastSplit: a replica that a snapshot brings past a split has the left half, and
 // serves nothing of the right one; it takes part in the right group, from a snapshot of that.
 // Each call of the file system may be the last one before a crash.
-func TestSnapshotPastSplit(t *testing.T) {
+func TestSnapshotPastSplit(t *testing.T) { snapshotPastSplit(t, false) }
+
+// TestSnapshotPastInterruptedSplit: the same, of a replica that a crash has interrupted in that
+// split, when its partition was cut already.
+func TestSnapshotPastInterruptedSplit(t *testing.T) { snapshotPastSplit(t, true) }
+
+func snapshotPastSplit(t *testing.T, interrupted bool) {
 	leader := single(t, vfs.NewMem(), 100)
 	old := leader.g.Applied()
 	for n := uint64(1); n <= 6; n++ {
@@ -246,6 +252,11 @@ func TestSnapshotPastSplit(t *testing.T) {
 	joined, err := open(t, from, 2, new(raftlog.Base))
 	must(t, err)
 	must(t, joined.take(early, earlyStream))
+	if interrupted {
+		span, _ := joined.g.Range()
+		left, _ := leader.g.Range()
+		must(t, cut(ctx, joined.c, span, left.Max))
+	}
 	must(t, joined.log.Close())
 	must(t, joined.db.Close())
 	left, _ := leader.g.Range()
