@@ -30,8 +30,9 @@ type Outcome struct {
 // Propose proposes a command; Work.Outcomes will have its outcome. The group keeps the
 // command until then and sets its time. Errors: ErrNotLeader, ErrBusy; errors of Command.Build.
 //
-// Commands that are proposed while an append of this replica is being written are gathered:
-// Ready makes entries of them when it is durable.
+// Commands that are proposed while earlier ones have no outcome are gathered: Ready makes entries
+// of them when these have theirs, or earlier after Hurry. The fewer entries there are, the fewer
+// messages and syncs each command costs.
 func (g *Group) Propose(c *command.Command) error {
 	if !g.IsLeader() {
 		return ErrNotLeader
@@ -123,9 +124,26 @@ func (e *gathering) add(c *command.Command, now time.Time) bool {
 	return true
 }
 
+// Waiting returns 0 if no commands wait for an entry. Otherwise it returns another number each time
+// that entries have been made.
+func (g *Group) Waiting() uint64 {
+	if len(g.waiting) == 0 {
+		return 0
+	}
+	return g.proposed + 1
+}
+
+// Hurry has the next Ready make entries of commands that wait, also if earlier ones have no outcome
+// yet. A host calls it for commands that have waited for a while: a quorum may be far away.
+func (g *Group) Hurry() { g.hurry = true }
+
 // gather makes entries of the commands that wait.
 func (g *Group) gather() error {
-	for len(g.waiting) > 0 && g.unwritten == 0 {
+	if g.unwritten > 0 || len(g.proposals) > 0 && !g.hurry {
+		return nil
+	}
+	g.hurry = false
+	for len(g.waiting) > 0 {
 		if !g.IsLeader() {
 			g.giveUp()
 			return nil

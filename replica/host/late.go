@@ -7,11 +7,16 @@ import (
 	pb "go.etcd.io/raft/v3/raftpb"
 )
 
-// lateTime is how long a message waits at most that only tells a follower what was committed.
-const lateTime = 4 * time.Millisecond
+const (
+	// lateTime is how long a message waits at most that only tells a follower what was committed.
+	lateTime = 4 * time.Millisecond
+	// hurryAfter is after how many such times commands get an entry although earlier ones have no
+	// outcome yet. A quorum on the same continent answers before.
+	hurryAfter = 3
+)
 
-// late has the replicas that hold such messages back. While a group is written to, the next
-// entries for a follower say the same, so most of these messages need never be sent, nor
+// late has the replicas that hold such messages, or commands, back. While a group is written to,
+// the next entries for a follower say the same, so most of these messages need never be sent, nor
 // answered.
 type late struct {
 	mu       sync.Mutex
@@ -60,10 +65,7 @@ func (h *Host) lateLoop() {
 func (r *replica) send(m *pb.Message) {
 	if m.GetType() == pb.MsgApp {
 		if len(m.GetEntries()) == 0 {
-			if len(r.held) == 0 && !r.late {
-				r.late = true
-				r.h.late.add(r)
-			}
+			r.beLate()
 			r.held[m.GetTo()] = m // what an older one says this one says too
 			return
 		}
@@ -72,9 +74,33 @@ func (r *replica) send(m *pb.Message) {
 	r.h.net.Send(nodeOf(m.GetTo()), r.def.ID, m)
 }
 
+// beLate has sendLate called in a moment.
+func (r *replica) beLate() {
+	if !r.late {
+		r.late = true
+		r.h.late.add(r)
+	}
+}
+
+// watch has commands that wait for an entry looked at again in a moment.
+func (r *replica) watch() {
+	if r.g != nil && r.g.Waiting() > 0 {
+		r.beLate()
+	}
+}
+
 // sendLate sends what was held back.
 func (r *replica) sendLate() {
 	r.late = false
+	if r.g != nil {
+		before := r.waits
+		if r.waits = r.g.Waiting(); r.waits == 0 || r.waits != before {
+			r.lates = 0
+		}
+		if r.lates++; r.waits > 0 && r.lates >= hurryAfter {
+			r.g.Hurry()
+		}
+	}
 	for to, m := range r.held {
 		r.h.net.Send(nodeOf(to), r.def.ID, m)
 	}

@@ -41,6 +41,8 @@ type replica struct {
 	wait    int                    // ticks until it asks to be elected
 	held    map[uint64]*pb.Message // messages that wait for a moment, by replica
 	late    bool                   // and the host will have them sent
+	waits   uint64                 // for what commands were found to wait last, see group.Group.Waiting
+	lates   int                    // how often in a row
 	balance int                    // ticks until it may hand over to the preferred leader
 
 	idle    int             // ticks since it has heard of a leader
@@ -242,6 +244,7 @@ func (r *replica) process(b *batch) {
 	}
 	r.beginRound()
 	r.pump()
+	r.watch()
 	for _, c := range b.calls {
 		if c.after != nil {
 			c.after()

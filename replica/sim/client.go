@@ -215,6 +215,9 @@ func (c *client) propose(key engine.PartitionKey, o command.Operation, allowed e
 			proposed = true
 			// The group keeps the command, so each proposal is one of its own.
 			asked := *cmd
+			if w.chance(0.5) {
+				r.group.Hurry()
+			}
 			err := r.group.Propose(&asked)
 			switch {
 			case errors.Is(err, group.ErrNotLeader), errors.Is(err, group.ErrBusy):

@@ -274,6 +274,7 @@ func (n *node) tick() {
 			return
 		}
 		n.check(r.group.Tick())
+		r.group.Hurry()
 		r.pump()
 	}
 	// Clocks run fast and slow.
@@ -633,6 +634,18 @@ func (n *node) flip() {
 		}
 		w.note("node %d: %s: byte %d is flipped", n.id, name, at)
 	}
+}
+
+// whole reports whether the partition has the range of the group. After a crash in a split it was
+// cut already, and has the range that the group will have.
+func (r *replica) whole() bool {
+	span, _ := r.group.Range()
+	for _, p := range r.c.Partitions() {
+		if p.ID == r.group.Partition() {
+			return p.Min == span.Min.String() && p.Max == span.Max.String()
+		}
+	}
+	return false
 }
 
 // digest returns a digest of the partition.

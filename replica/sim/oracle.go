@@ -133,6 +133,10 @@ func (o *oracle) applied(r *replica, entries []*pb.Entry) {
 // compare compares the content of a replica with that of others at the same entry.
 func (o *oracle) compare(r *replica) {
 	f := o.of(r.gid)
+	if !r.whole() {
+		r.w.counts["cut ahead"]++
+		return
+	}
 	at, sum := r.digest()
 	if !r.up {
 		return // it has crashed meanwhile
@@ -237,25 +241,34 @@ func (o *oracle) judge(w *world) {
 	for _, n := range w.nodes {
 		for _, r := range n.replicas {
 			if n.up && r.group.Held() > 0 {
+				if !r.whole() {
+					w.violated("node %d: group %d: its partition does not have the range of the group", n.id, r.gid)
+				}
 				o.compare(r)
 			}
 		}
 	}
 	w.admin.absent()
-	holder := func(key engine.PartitionKey) *replica {
+	number := func(key engine.PartitionKey, id, path string) int64 {
 		for _, n := range w.nodes {
-			if n.up {
-				if r := n.covering(key); r != nil {
-					return r
-				}
+			if !n.up {
+				continue
+			}
+			r := n.covering(key)
+			if r == nil {
+				continue
+			}
+			// A machine with flipped bits may find that out now, and has said nothing then.
+			if v := r.number(key, id, path); n.up {
+				return v
 			}
 		}
 		w.violated("nobody has %s", key)
-		return nil
+		return 0
 	}
 	for k := range registers {
 		op := o.begins(-1, registerInput{key: k})
-		op.ends(w, int(holder(registerKey(k)).number(registerKey(k), fmt.Sprintf("r%d", k), "/v")), true)
+		op.ends(w, int(number(registerKey(k), fmt.Sprintf("r%d", k), "/v")), true)
 	}
 	var history []porcupine.Operation
 	for _, op := range o.ops {
@@ -271,7 +284,7 @@ func (o *oracle) judge(w *world) {
 		w.violated("it takes too long to judge %d operations", len(history))
 	}
 	for k := range counters {
-		sum := holder(counterKey).number(counterKey, fmt.Sprintf("c%d", k), "/n")
+		sum := number(counterKey, fmt.Sprintf("c%d", k), "/n")
 		for i, inc := range o.counter[k] {
 			digit := sum % 4
 			sum /= 4
