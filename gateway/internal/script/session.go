@@ -87,7 +87,8 @@ func (s *Session) start() error {
 		}
 	}
 	limits, _ := json.Marshal(s.pool.limits)
-	s.cmd = &exec.Cmd{Path: program, Args: []string{childName, string(limits)}, Env: []string{"GOMAXPROCS=1"}, Dir: os.TempDir()}
+	// The root is there in every image, and keeps no other file system busy.
+	s.cmd = &exec.Cmd{Path: program, Args: []string{childName, string(limits)}, Env: []string{"GOMAXPROCS=1"}, Dir: string(os.PathSeparator)}
 	in, err := s.cmd.StdinPipe()
 	if err != nil {
 		return err
