@@ -228,8 +228,63 @@ func TestFigureContainers(t *testing.T) {
 	bar(t, "1,000 containers made and dropped", time.Since(begun), 10*time.Second)
 }
 
+// bareAnswer is what the handler of TestBare sends, in JSON: its head and body.
+const bareAnswer = "CLEAVE_BARE_ANSWER"
+
+// beginBare starts a server that always sends the same, a process of its own as pserve is, and
+// returns its address.
+func beginBare(t *testing.T, head http.Header, body []byte) string {
+	t.Helper()
+	text, err := json.Marshal([]any{head, string(body)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(os.Args[0], "-test.run=^TestBare$")
+	cmd.Env = append(os.Environ(), bareAnswer+"="+string(text))
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill() // it may have ended
+		_ = cmd.Wait()
+	})
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(line)
+}
+
+// TestBare is the process of beginBare.
+func TestBare(t *testing.T) {
+	text := os.Getenv(bareAnswer)
+	if text == "" {
+		t.Skip("the server beside which TestFigureRead measures")
+	}
+	head, body := http.Header{}, ""
+	if err := json.Unmarshal([]byte(text), &[]any{&head, &body}); err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	fmt.Println(l.Addr())
+	s := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		for name, values := range head {
+			w.Header()[name] = values
+		}
+		io.WriteString(w, body) //nolint:errcheck // the client has gone
+	})}
+	t.Error(s.Serve(l)) // until it is killed
+}
+
 // TestFigureRead: a point read over a kept connection, beside a bare handler of net/http that
-// sends as many bytes; the two by turns.
+// sends as many bytes, each in a process of its own; the two by turns.
 func TestFigureRead(t *testing.T) {
 	measuring(t)
 	p := begin(t, program(t), "--db", filepath.Join(t.TempDir(), "db"))
@@ -256,24 +311,13 @@ func TestFigureRead(t *testing.T) {
 	if err != nil || answer.StatusCode != 200 {
 		t.Fatal(answer.Status, err)
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	bare := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		for name, values := range answer.Header {
-			w.Header()[name] = values
-		}
-		w.Write(body) //nolint:errcheck // the client has gone
-	})}
-	go bare.Serve(l) //nolint:errcheck // ends with the test
-	defer bare.Close()
+	at := beginBare(t, answer.Header, body)
 	took := [2][]time.Duration{}
 	const reads = 20_000
 	for i := range 2 * reads {
 		r := request()
 		if i%2 == 1 {
-			r.URL.Host = l.Addr().String()
+			r.URL.Host = at
 		}
 		begun := time.Now()
 		answer, err := figuresClient.Do(r)
@@ -292,9 +336,9 @@ func TestFigureRead(t *testing.T) {
 	for _, of := range took {
 		slices.Sort(of)
 	}
-	at := func(of []time.Duration, share float64) time.Duration { return of[int(float64(len(of)-1)*share)] }
+	quantile := func(of []time.Duration, share float64) time.Duration { return of[int(float64(len(of)-1)*share)] }
 	for _, q := range []struct{ share, most float64 }{{0.5, 1.3}, {0.99, 1.5}} {
-		a, b := at(took[0], q.share), at(took[1], q.share)
+		a, b := quantile(took[0], q.share), quantile(took[1], q.share)
 		t.Logf("p%g: %v, bare %v", 100*q.share, a, b)
 		bar(t, fmt.Sprintf("p%g beside a bare handler", 100*q.share), float64(a)/float64(b), q.most)
 	}
