@@ -49,6 +49,7 @@ async function weigh(e) {
   try {
     const v = await ask('api/cut', {name: state.name, partition: $('cut-id').value, at: $('cut-at').value.trim()});
     space.draw({cut: v});
+    state.weighed = v.partition;
     const balance = (l, r) => { const i = el('i'), b = el('div', {class: 'balance', role: 'img', 'aria-label': share(l, l + r) + ' on the left'}, i); i.style.width = 100 * l / (l + r || 1) + '%'; return b; };
     out.replaceChildren(el('p', {}, `Partition ${v.partition}, cut at `, withTitle(short(v.at), v.at), ':'),
       el('div', {class: 'muted'}, `bytes: ${size(v.left_bytes)} left, ${size(v.right_bytes)} right`), balance(v.left_bytes, v.right_bytes));
@@ -63,6 +64,13 @@ async function weigh(e) {
       out.append(el('div', {class: 'row'}, button, answer));
     }
   } catch (err) { space.draw({cut: null}); out.replaceChildren(el('p', {class: 'problem'}, err.message)); }
+}
+// unweighed empties the place of a cut, and says why or what it is for.
+function unweighed(text) {
+  state.weighed = null;
+  space.draw({cut: null});
+  $('cut-id').value = $('cut-at').value = '';
+  $('cut-out').replaceChildren(el('p', {class: 'muted', role: 'status'}, text));
 }
 const split = v => ask('api/split', {}, {name: state.name, partition: v.partition, at: v.at});
 
@@ -115,10 +123,9 @@ async function names() {
 function choose(name) {
   Object.assign(state, {name, rows: [], rowsSince: 0, keysAt: 0, offset: 0, history: []});
   space.forget();
-  space.draw({blocks: [], cut: null, parts: 0});
+  space.draw({blocks: [], parts: 0});
   for (const id of ['query-out', 'items-out', 'items-next']) $(id).replaceChildren();
-  $('cut-out').replaceChildren(el('p', {class: 'muted'}, 'Choose a partition: this says what each side would hold. A click with Shift takes the place under the pointer.'));
-  $('cut-id').value = $('cut-at').value = '';
+  unweighed('Choose a partition: this says what each side would hold. A click with Shift takes the place under the pointer.');
   $('item').hidden = true;
   state.again = 0; // the answers for another container are not shown
 }
@@ -143,6 +150,11 @@ async function live() {
   state.history = c.history || [];
   space.draw({blocks: c.blocks || [], parts: c.physical_partitions, loaded: state.loaded});
   drawMovie(state.rows); drawHistory(state.history);
+  const blocks = c.blocks || [];
+  if (state.weighed && blocks.length === c.physical_partitions && !blocks.some(b => b.id === state.weighed)) {
+    unweighed(`Partition ${state.weighed} is not there any more: it was split or merged.`);
+    state.keysAt = 0; // their partitions are others
+  }
   await partitions();
   if (Date.now() - state.keysAt > 3000) {
     state.keysAt = Date.now();

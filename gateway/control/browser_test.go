@@ -3,7 +3,9 @@ package control_test
 import (
 	"context"
 	"flag"
+	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -12,7 +14,10 @@ import (
 	"github.com/cleavestore/cleave/internal/chromium"
 )
 
-var picture = flag.String("picture", "", "`file` to which TestPage writes a picture of the page")
+var (
+	picture  = flag.String("picture", "", "`file` to which TestPage writes a picture of the page")
+	pictures = flag.String("pictures", "", "`directory` to which TestPage writes a picture of the page for each width and scheme")
+)
 
 // TestPage watches a server as a person does: the key space and its partitions, a split by the
 // button, a query with its charge, faults and checkpoints. The page is fit to be read in any
@@ -63,6 +68,7 @@ func TestPage(t *testing.T) {
 		`document.querySelector('#cut-out button').textContent.includes('Really split')`,
 		`click #cut-out button`,
 		`document.querySelectorAll('#space rect').length === 2`,
+		`document.getElementById('cut-out').textContent.includes('Partition 2 is not there any more')`,
 		`do location.hash = '#query'`,
 		`do document.getElementById('query-text').select()`,
 		`type SELECT TOP 3 * FROM c ORDER BY c.id`,
@@ -71,6 +77,17 @@ func TestPage(t *testing.T) {
 		`document.querySelectorAll('#query-out .wide tbody tr').length === 3`,
 		`do location.hash = '#live'`,
 	)
+	save := func(name string) {
+		t.Helper()
+		do(`do scrollTo(0, 0)`)
+		png, failed := p.Picture(ctx, 0)
+		if failed == nil {
+			failed = os.WriteFile(name, png, 0o644)
+		}
+		if failed != nil {
+			t.Fatal(failed)
+		}
+	}
 	for _, width := range []int{390, 800, 1600} {
 		for _, dark := range []bool{false, true} {
 			if err = p.Look(ctx, chromium.View{Width: width, Height: 900, Dark: dark, Still: true}); err != nil {
@@ -83,20 +100,21 @@ func TestPage(t *testing.T) {
 			for _, w := range wrong {
 				t.Errorf("%d wide, dark %v: %s", width, dark, w)
 			}
+			if *pictures == "" {
+				continue
+			}
+			name := fmt.Sprintf("%d-light.png", width)
+			if dark {
+				name = fmt.Sprintf("%d-dark.png", width)
+			}
+			save(filepath.Join(*pictures, name))
 		}
 	}
 	if *picture != "" {
 		if err = p.Look(ctx, chromium.View{Width: 1200, Height: 1000, Still: true}); err != nil {
 			t.Fatal(err)
 		}
-		do(`do scrollTo(0, 0)`)
-		png, failed := p.Picture(ctx, 0)
-		if failed == nil {
-			failed = os.WriteFile(*picture, png, 0o644)
-		}
-		if failed != nil {
-			t.Fatal(failed)
-		}
+		save(*picture)
 	}
 	// After a return the page goes on, with what there is then.
 	must[control.Taken](t)(s.Control.Return(ctx, "before-the-split"))
