@@ -4,8 +4,10 @@ import (
 	"encoding/json"
 	"math"
 	"net/http"
+	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/cleavestore/cleave/engine"
@@ -74,6 +76,9 @@ const (
 	systemBytes = 256
 )
 
+// keyPath is a path to the partition key.
+var keyPath = regexp.MustCompile(`^(/([^/"*?\s]+|"[^"]+"))+$`)
+
 // complete checks the definition and fills in what the client has left out.
 func (p *containerProperties) complete() *failure {
 	k := p.PartitionKey
@@ -82,6 +87,14 @@ func (p *containerProperties) complete() *failure {
 	}
 	if len(k.Paths) > 3 {
 		return badf("partitionKey.paths has %d paths, at most 3 are possible", len(k.Paths))
+	}
+	for _, path := range k.Paths {
+		if !strings.HasPrefix(path, "/") {
+			return badf("The partition key component definition path '%s' could not be accepted: it must begin with /", clip(path))
+		}
+		if !keyPath.MatchString(path) {
+			return badf("Partition key paths must contain only valid characters and not contain a trailing slash or wildcard character: %q; names in double quotes may have any", clip(path))
+		}
 	}
 	switch {
 	case k.Kind == kindMultiHash, len(k.Paths) > 1:

@@ -48,7 +48,7 @@ func (c *call) feedItems(k *container) error {
 	if err != nil {
 		return err
 	}
-	c.placeHeaders(k, p.key)
+	c.rangeHeaders(k, p.rangeID(c.o.Clock(), k))
 	size, bad := c.pageSize()
 	if bad != nil {
 		return bad

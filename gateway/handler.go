@@ -173,6 +173,7 @@ type call struct {
 	ctx    context.Context
 	begun  time.Time
 	path   []string // decoded segments
+	raw    string   // the path as it came, with what stands behind a ?
 	charge float64
 	held   int64 // bytes of the budget
 
@@ -242,6 +243,14 @@ const (
 	typeItems      = "docs"
 	typeRanges     = "pkranges"
 	typeOffers     = "offers"
+	typeKeys       = "partitionkey"
+)
+
+// operations is the part of a path behind which an operation on a partition key stands, and
+// deleteKey the one that there is.
+const (
+	operations = "operations"
+	deleteKey  = "partitionkeydelete"
 )
 
 // maxPath bounds a path: two names of 255 characters and an id of 1,023 bytes, escaped.
@@ -250,10 +259,15 @@ const maxPath = 16 << 10
 // split takes the path apart.
 func (c *call) split() *failure {
 	raw := c.r.URL.EscapedPath()
+	if c.r.URL.RawQuery != "" && strings.Count(strings.Trim(raw, "/"), "/") == 5 {
+		// The protocol has no queries of URLs: a client has left a ? of the id of an item as it is.
+		raw += "?" + c.r.URL.RawQuery
+	}
 	if len(raw) > maxPath {
 		return badf("the path has %d bytes, at most %d are read", len(raw), maxPath)
 	}
 	raw = strings.TrimSuffix(strings.TrimPrefix(raw, "/"), "/")
+	c.raw = raw
 	if raw == "" {
 		return nil
 	}
@@ -280,6 +294,10 @@ func (c *call) resource() resource {
 	case n%2 == 1:
 		return resource{kind: c.path[n-1], link: strings.Join(c.path[:n-1], "/"), feed: true}
 	}
+	if n == 6 && c.path[4] == operations {
+		// An operation is signed as one on the keys of the container.
+		return resource{kind: typeKeys, link: strings.Join(c.path[:4], "/"), feed: true}
+	}
 	return resource{kind: c.path[n-2], link: strings.Join(c.path, "/")}
 }
 
@@ -301,8 +319,8 @@ func (c *call) authorize(res resource) *failure {
 		// An offer is signed by its resource id alone.
 		links = append(links, strings.ToLower(c.path[len(c.path)-1]), c.path[len(c.path)-1])
 	}
-	if raw := strings.Trim(c.r.URL.EscapedPath(), "/"); !res.feed && raw != res.link {
-		links = append(links, raw)
+	if !res.feed && c.raw != res.link {
+		links = append(links, c.raw)
 	}
 	if kind, sig, bad := parseAuthorization(c.r.Header.Get("Authorization")); bad == nil && kind == "resource" {
 		return c.permitted(sig)
@@ -367,6 +385,11 @@ func (c *call) serve() error {
 		})
 	}
 	switch p[4] {
+	case operations:
+		if len(p) != 6 || p[5] != deleteKey {
+			return c.unknown()
+		}
+		return c.only(map[string]func() error{http.MethodPost: with(c.deleteKey)})
 	case kindProcedure, kindTrigger, kindFunction:
 		if len(p) > 6 {
 			return c.unknown()

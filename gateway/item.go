@@ -119,7 +119,10 @@ func (c *call) itemHeaders(k *container, m *engine.Meta) {
 }
 
 func (c *call) placeHeaders(k *container, key engine.PartitionKey) {
-	id := k.rangeID(c.o.Clock(), key)
+	c.rangeHeaders(k, k.rangeID(c.o.Clock(), key))
+}
+
+func (c *call) rangeHeaders(k *container, id string) {
 	c.set("X-Ms-Documentdb-Partitionkeyrangeid", id)
 	c.set("X-Ms-Session-Token", c.sessionToken(id))
 	c.pathHeaders(k)
@@ -190,6 +193,23 @@ func (c *call) deleteItem(k *container) error {
 		return err
 	}
 	return c.single(k, key, true, &operation{kind: opDelete, id: c.path[5], ifMatch: c.r.Header.Get("If-Match")})
+}
+
+// deleteKey deletes all items of a partition key. The service does so by and by; here they are
+// gone when it answers.
+func (c *call) deleteKey(k *container) error {
+	key, err := c.wholeKey(k)
+	if err != nil {
+		return err
+	}
+	err = k.items.DeleteLogicalPartition(c.ctx, key, &engine.WriteOptions{Charge: &c.charge})
+	c.wrote(c.db.Stats().LastSeq)
+	c.placeHeaders(k, key)
+	if err != nil {
+		return k.outcome(err)
+	}
+	c.answer(http.StatusOK, nil)
+	return nil
 }
 
 func (c *call) readItem(k *container) error {

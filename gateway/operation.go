@@ -83,6 +83,8 @@ func (c *call) kind(res resource) string {
 		return kindOffer
 	case typeRanges:
 		return kindRanges
+	case typeKeys:
+		return opDelete
 	case typeItems:
 	default:
 		return kindScript

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/gateway/internal/indexing"
@@ -86,6 +87,14 @@ func (c *call) place(k *container, past bool) (p place, err error) {
 	return p, nil
 }
 
+// rangeID returns the id of the physical partition that has the place, or its beginning.
+func (p *place) rangeID(now time.Time, k *container) string {
+	if p.key.Valid() {
+		return k.rangeID(now, p.key)
+	}
+	return k.rangeAt(now, &p.within.Min)
+}
+
 // parseRange reads a range of the key space. An empty end is the end of the key space.
 func parseRange(lo, hi string) (r partmap.Range, err error) {
 	if r.Min, err = partmap.ParseEPK(lo); err != nil {
@@ -143,11 +152,11 @@ const maxContinuation = 64 << 10
 func parseContinuation(text string) (t continuation, bad *failure) {
 	parts := strings.SplitN(text, ".", 4)
 	if len(text) > maxContinuation || len(parts) != 4 || parts[0] != continuationVersion || parts[1] != orderStated && parts[1] != orderCreation {
-		return t, badf("x-ms-continuation %q is not what an answer gave", clip(text))
+		return t, badf("Invalid Continuation Token: x-ms-continuation %q is not what an answer gave", clip(text))
 	}
 	left, err := strconv.Atoi(parts[2])
 	if err != nil || left < 0 {
-		return t, badf("x-ms-continuation %q is not what an answer gave", clip(text))
+		return t, badf("Invalid Continuation Token: x-ms-continuation %q is not what an answer gave", clip(text))
 	}
 	return continuation{parts[1], left, parts[3]}, nil
 }
@@ -165,7 +174,7 @@ func (c *call) queryItems(k *container) error {
 	if err != nil {
 		return err
 	}
-	c.placeHeaders(k, p.key)
+	c.rangeHeaders(k, p.rangeID(c.o.Clock(), k))
 	size, bad := c.pageSize()
 	if bad != nil {
 		return bad

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/cleavestore/cleave/engine"
+	"github.com/cleavestore/cleave/partmap"
 )
 
 // topology is what is known of the physical partitions of a container.
@@ -76,10 +77,19 @@ func (k *container) news(parts []engine.PartitionStats, etag string) []engine.Pa
 // rangeID returns the id of the physical partition that holds a key, as far as that is
 // known: it may have been replaced meanwhile.
 func (k *container) rangeID(now time.Time, key engine.PartitionKey) string {
+	if key.Valid() {
+		epk := key.EPK()
+		return k.rangeAt(now, &epk)
+	}
+	return k.rangeAt(now, nil)
+}
+
+// rangeAt returns the id of the physical partition that has a place of the key space; nil is
+// the first place.
+func (k *container) rangeAt(now time.Time, epk *partmap.EPK) string {
 	parts, _ := k.ranges(now, true)
 	i := 0
-	if key.Valid() && len(parts) > 1 {
-		epk := key.EPK()
+	if epk != nil && len(parts) > 1 {
 		at := epk.String()
 		i, _ = slices.BinarySearchFunc(parts, at, func(p engine.PartitionStats, at string) int {
 			if p.Max <= at {

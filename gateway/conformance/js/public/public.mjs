@@ -5,14 +5,16 @@
 //	node public.mjs DIRECTORY FILE...
 //
 // Imports that leave the directory are those of the sources of the SDK: they become those of the
-// package. Files that import vitest are run by vitest, others by mocha.
+// package. From test/public, those of test/internal beside it stay. Files that import vitest are
+// run by vitest, others by mocha.
 import { execFile } from "node:child_process";
 import { existsSync, mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } from "node:fs";
-import { dirname, join, relative, resolve } from "node:path";
+import { basename, dirname, join, relative, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
 import ts from "typescript";
 
 const directory = resolve(process.argv[2]);
+const tree = basename(directory) === "public" ? dirname(directory) : directory;
 const files = process.argv.slice(3);
 const root = resolve("node_modules/@azure/cosmos/dist/esm");
 const out = resolve("built");
@@ -21,10 +23,10 @@ const out = resolve("built");
 function specifier(file, name) {
   if (!/^\.\.?(\/|$)/.test(name)) return name;
   const at = resolve(dirname(file), name).replace(/\.(js|ts)$/, "");
-  if (!relative(directory, at).startsWith("..")) {
+  if (!relative(tree, at).startsWith("..")) {
     if (at.endsWith(".json")) return pathToFileURL(at).href;
     const found = existsSync(at + ".ts") ? at : join(at, "index");
-    return pathToFileURL(join(out, relative(directory, found) + ".mjs")).href;
+    return pathToFileURL(join(out, relative(tree, found) + ".mjs")).href;
   }
   const inside = at.replace(/^.*\/(src|dist-esm)(?=\/|$)/, "");
   const found = [root + inside + ".js", join(root + inside, "index.js")].find((path) => existsSync(path));
@@ -36,7 +38,7 @@ function compile(file) {
     compilerOptions: { module: ts.ModuleKind.ESNext, target: ts.ScriptTarget.ES2022, esModuleInterop: true, resolveJsonModule: true },
   });
   const text = outputText.replace(/^((?:import|export)\b[^;]*?\bfrom\s*|import\s*)(["'])([^"']+)\2/gm, (_, head, quote, name) => head + quote + specifier(file, name) + quote);
-  const to = join(out, relative(directory, file).replace(/\.ts$/, ".mjs"));
+  const to = join(out, relative(tree, file).replace(/\.ts$/, ".mjs"));
   mkdirSync(dirname(to), { recursive: true });
   writeFileSync(to, 'import { createRequire as requireOf } from "node:module"; const require = requireOf(import.meta.url);\n' + text);
   return [to, text];
@@ -50,8 +52,8 @@ function run(program, args) {
 }
 
 const built = new Map();
-for (const entry of readdirSync(directory, { recursive: true })) {
-  const file = join(directory, entry);
+for (const entry of readdirSync(tree, { recursive: true })) {
+  const file = join(tree, entry);
   if (file.endsWith(".ts") && !file.endsWith(".d.ts")) built.set(file, compile(file));
 }
 for (const name of files) {
