@@ -41,7 +41,56 @@ func (p *Planner) balance(now time.Time) []Step {
 			steps = append(steps, p.begin(k, s, now))
 		}
 	}
+	if len(steps) == 0 && p.policy.Even && p.copies == 0 && len(p.underway) == 0 {
+		return p.even(now)
+	}
 	return steps
+}
+
+// even returns the step that takes a replica from the node with the most of them to the one with
+// the fewest in the same region, if they differ by more than one, and if that makes no node so much
+// fuller that its share would be taken off again. It is asked while nothing else is under way.
+func (p *Planner) even(now time.Time) []Step {
+	for _, to := range p.order {
+		if !to.takes(p.policy) {
+			continue
+		}
+		var from *node
+		for _, n := range p.order {
+			if n.Live && n.Region == to.Region && p.held(n) > p.held(to)+1 && (from == nil || p.held(n) > p.held(from)) {
+				from = n
+			}
+			if n.Live && n.Region == to.Region && !n.Draining && p.held(n) < p.held(to) {
+				from = nil // another node has fewer
+				break
+			}
+		}
+		if from == nil {
+			continue
+		}
+		for _, id := range from.groups {
+			k := p.groups[id]
+			on, _ := k.On(from.ID)
+			if on.Role != topology.Voter || !p.settled(k) || !p.fits(k, to) || p.nodes[k.Leader].out >= p.policy.Out {
+				continue
+			}
+			if to.Zone != from.Zone && p.zones(k)[to.Zone] > 0 || to.share(k.Bytes, k.FollowerLoad) > from.share(-k.Bytes, -k.loadOn(from.ID))+p.policy.Tolerance {
+				continue
+			}
+			return []Step{p.begin(k, Step{Kind: Add, Node: to.ID}, now)}
+		}
+	}
+	return nil
+}
+
+// held is how many replicas a node has that are not readers.
+func (p *Planner) held(n *node) (sum int) {
+	for _, id := range n.groups {
+		if r, ok := p.groups[id].On(n.ID); ok && r.Role != topology.Learner {
+			sum++
+		}
+	}
+	return sum
 }
 
 // relieve returns the step that takes the most off the node without making another one as

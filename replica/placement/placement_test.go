@@ -150,6 +150,8 @@ func (c *cluster) carryOut(s Step) {
 		}
 		next, err = g.Add(s.Node, topology.Incoming)
 		rep.CaughtUp = false
+	case Reader:
+		next, err = g.Add(s.Node, topology.Learner)
 	case Promote:
 		if !rep.CaughtUp {
 			c.t.Errorf("%+v of a replica that has not caught up", s)
@@ -447,4 +449,79 @@ func TestForget(t *testing.T) {
 	if s := c.planner.Status(); s.Groups != 0 || s.Max != 0 || len(c.planner.Plan(c.now)) != 0 {
 		t.Errorf("%+v", s)
 	}
+}
+
+// TestEven: a node that joins gets as many replicas as the others have, though all are nearly empty,
+// and then nothing moves any more.
+func TestEven(t *testing.T) {
+	for seed := range uint64(20) {
+		c := newCluster(t, seed, 3, 1, 9, Policy{Even: true})
+		for _, n := range c.nodes {
+			n.Bytes, n.Load, n.Zone = 1<<40, 0, ""
+			c.tell(n)
+		}
+		c.tell(Node{ID: 4, Region: "here", Bytes: 1 << 40, Live: true, Since: c.now})
+		for range 600 {
+			c.round()
+		}
+		held := make(map[topology.NodeID]int)
+		for _, g := range c.groups {
+			for _, r := range g.Replicas {
+				held[r.Node]++
+			}
+		}
+		for n, k := range held {
+			if k < 6 || k > 7 {
+				t.Errorf("seed %d: node %d has %d of 27 replicas", seed, n, k)
+			}
+		}
+		if moves := c.done[Add]; moves > 8 {
+			t.Errorf("seed %d: %d copies for 6 or 7 that are needed", seed, moves)
+		}
+	}
+}
+
+// TestReaders: a group has one learner in each region that asks for one, another one when its node
+// drains or is lost, and its voters stay in their region.
+func TestReaders(t *testing.T) {
+	c := newCluster(t, 1, 3, 3, 4, Policy{})
+	for id := topology.NodeID(4); id <= 6; id++ {
+		c.tell(Node{ID: id, Region: "there", Bytes: 1000, Load: 1000, Live: true, Since: c.now})
+	}
+	for id, rep := range c.reports {
+		rep.Readers = []string{"there", "here", "nowhere"}
+		c.reports[id] = rep
+		c.planner.Group(c.groups[id], rep)
+	}
+	check := func(without topology.NodeID) {
+		t.Helper()
+		for range 300 {
+			c.round()
+		}
+		for _, g := range c.groups {
+			readers := 0
+			for _, r := range g.Replicas {
+				switch {
+				case r.Node == without:
+					t.Errorf("group %d is on node %d: %+v", g.ID, without, g.Replicas)
+				case r.Role == topology.Learner && r.Node > 3:
+					readers++
+				case r.Role != topology.Voter || r.Node > 3:
+					t.Errorf("group %d: %+v", g.ID, r)
+				}
+			}
+			if readers != 1 || g.Voters() != 3 {
+				t.Errorf("group %d has %d readers and %d voters", g.ID, readers, g.Voters())
+			}
+		}
+	}
+	check(0)
+	n := c.nodes[4]
+	n.Draining = true
+	c.tell(n)
+	check(4)
+	n = c.nodes[5]
+	n.Live, n.Since = false, c.now
+	c.tell(n)
+	check(5)
 }

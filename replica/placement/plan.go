@@ -18,6 +18,7 @@ const (
 	handOver // the leader is on a node that drains
 	drain
 	crowded // two voters in one zone
+	reader  // a region lacks its learner, or one is to go
 	tooLarge
 	nothing
 )
@@ -101,7 +102,7 @@ func (p *Planner) Plan(now time.Time) []Step {
 
 // copies reports whether the need is met by a copy.
 func (n need) copies() bool {
-	return n == oneFailureFromLoss || n == tooFew || n == drain || n == crowded
+	return n == oneFailureFromLoss || n == tooFew || n == drain || n == crowded || n == reader
 }
 
 // takes reports whether the node may get another copy.
@@ -120,7 +121,7 @@ func (p *Planner) need(k *group) need {
 		n := p.nodes[r.Node]
 		lost = lost || n.lost
 		lostVoter = lostVoter || n.lost && r.Role == topology.Voter
-		draining = draining || n.Draining
+		draining = draining || n.Draining && r.Role != topology.Learner
 	}
 	switch moving, is := k.Moving(); {
 	case is && (k.CaughtUp || p.nodes[moving.Node].lost):
@@ -144,6 +145,8 @@ func (p *Planner) need(k *group) need {
 		return drain
 	case p.isCrowded(k):
 		return crowded
+	case p.lacksReader(k):
+		return reader
 	case k.Bytes > p.policy.SplitBytes, k.LeaderLoad > p.policy.SplitLoad:
 		return tooLarge
 	}
@@ -167,6 +170,9 @@ func (p *Planner) next(k *group, n need, free bool) (s Step, ok bool) {
 	}
 	if !free || p.nodes[k.Leader].out >= p.policy.Out {
 		return Step{}, false
+	}
+	if n == reader {
+		return p.reader(k)
 	}
 	if target := p.target(k, n == crowded); target != nil {
 		return Step{Kind: Add, Node: target.ID}, true
@@ -194,7 +200,7 @@ func (p *Planner) finish(k *group) (s Step, ok bool) {
 // choice does not depend on who leads, since the leader hands over before it is removed.
 func (p *Planner) spare(k *group) topology.Replica {
 	zones := p.zones(k)
-	rank := func(r topology.Replica) (lost, draining, crowd int, share float64) {
+	rank := func(r topology.Replica) (lost, draining, crowd, held int, share float64) {
 		n := p.nodes[r.Node]
 		if n.lost {
 			lost = 1
@@ -202,15 +208,19 @@ func (p *Planner) spare(k *group) topology.Replica {
 		if n.Draining {
 			draining = 1
 		}
-		return lost, draining, zones[n.Zone], n.share(-k.Bytes, -k.loadOn(n.ID))
+		share = n.share(-k.Bytes, -k.loadOn(n.ID))
+		if p.policy.Even { // of nodes that are about equally full the one with the most replicas
+			held = int(share/p.policy.Tolerance)<<32 + p.held(n)
+		}
+		return lost, draining, zones[n.Zone], held, share
 	}
 	return slices.MaxFunc(k.Replicas, func(a, b topology.Replica) int {
 		if p.voterOf(a) != p.voterOf(b) { // a learner goes only if its node is lost
 			return cmp.Compare(p.voterOf(a), p.voterOf(b))
 		}
-		al, ad, ac, as := rank(a)
-		bl, bd, bc, bs := rank(b)
-		return cmp.Or(cmp.Compare(al, bl), cmp.Compare(ad, bd), cmp.Compare(ac, bc), cmp.Compare(as, bs), cmp.Compare(b.ID, a.ID))
+		al, ad, ac, ah, as := rank(a)
+		bl, bd, bc, bh, bs := rank(b)
+		return cmp.Or(cmp.Compare(al, bl), cmp.Compare(ad, bd), cmp.Compare(ac, bc), cmp.Compare(ah, bh), cmp.Compare(as, bs), cmp.Compare(b.ID, a.ID))
 	})
 }
 
@@ -281,8 +291,12 @@ func (p *Planner) isCrowded(k *group) bool {
 // fits reports whether the node may have a replica of the group, in the region of its leader.
 func (p *Planner) fits(k *group, n *node) bool {
 	_, has := k.On(n.ID)
-	return !has && n.Live && !n.Draining && n.Region == p.nodes[k.Leader].Region &&
-		float64(n.bytes+k.Bytes) <= p.policy.Full*float64(n.Bytes)
+	return !has && n.Region == p.nodes[k.Leader].Region && p.hasRoom(k, n)
+}
+
+// hasRoom reports whether a replica of the group could be on the node.
+func (p *Planner) hasRoom(k *group, n *node) bool {
+	return n.Live && !n.Draining && float64(n.bytes+k.Bytes) <= p.policy.Full*float64(n.Bytes)
 }
 
 // target returns the best node for another replica of the group, nil if there is none now: in

@@ -21,6 +21,9 @@ type Policy struct {
 	SplitBytes int64   // of a group, above which it is split; default 50 GiB
 	SplitLoad  float64 // of its leader in RU/s, above which it is split; default 10,000
 	Splits     int     // under way on a node at once; default 2
+
+	// Even has nodes that are equally full hold equally many replicas, up to one.
+	Even bool
 }
 
 func (p Policy) withDefaults() Policy {
@@ -54,6 +57,8 @@ type Report struct {
 	LeaderLoad   float64 // RU/s at the leader
 	FollowerLoad float64 // RU/s at each other replica
 	CaughtUp     bool    // the incoming replica has all but the newest entries
+	// Readers are the regions in which the group is to have a learner.
+	Readers []string
 }
 
 // Kind says what a step does.
@@ -66,13 +71,14 @@ const (
 	Remove                   // Replica goes
 	Transfer                 // the replica on Node is to lead
 	Split                    // the leader chooses the cut
+	Reader                   // Node gets a learner
 )
 
 func (k Kind) String() string {
-	if k < Add || k > Split {
+	if k < Add || k > Reader {
 		return fmt.Sprintf("kind %d", uint8(k))
 	}
-	return [...]string{"add", "promote", "remove", "transfer", "split"}[k-Add]
+	return [...]string{"add", "promote", "remove", "transfer", "split", "reader"}[k-Add]
 }
 
 // Step is one change of one group.
@@ -80,7 +86,7 @@ type Step struct {
 	Kind    Kind
 	Group   topology.GroupID
 	Epoch   uint64          // of the group that the step was planned for
-	Node    topology.NodeID // of Add and Transfer
+	Node    topology.NodeID // of Add, Reader and Transfer
 	Replica uint64          // of Promote and Remove
 }
 
@@ -257,7 +263,7 @@ func (p *Planner) settle(k *group) {
 // foresee counts what a step that is under way will take.
 func (p *Planner) foresee(k *group, sign int) {
 	switch k.step.Kind {
-	case Add:
+	case Add, Reader:
 		n := p.node(k.step.Node)
 		n.in += sign
 		n.bytes += int64(sign) * k.Bytes
