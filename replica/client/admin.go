@@ -1,9 +1,11 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/cleavestore/cleave/engine"
@@ -20,7 +22,18 @@ func (c *Client) Descriptor(id uint64) *topology.Group {
 	return c.routes.known.Group(topology.GroupID(id))
 }
 
-// Split divides a group in the middle of its range. What lies behind it becomes group right, an
+// Descriptors returns the groups that the client knows, in the order of their ids.
+func (c *Client) Descriptors() (out []*topology.Group) {
+	for _, id := range c.routes.known.IDs() {
+		if g := c.routes.known.Group(id); g != nil {
+			out = append(out, g)
+		}
+	}
+	slices.SortFunc(out, func(a, b *topology.Group) int { return cmp.Compare(a.ID, b.ID) })
+	return out
+}
+
+// Split divides a group where that halves its bytes best. What lies behind it becomes group right, an
 // id that no group has had, with the same upper half. It tries until the context ends. Error: that
 // of the context, with the last answer; engine.ErrNotFound if the group is not known.
 func (c *Client) Split(ctx context.Context, id, right uint64) error {
@@ -55,7 +68,7 @@ func (c *Client) until(ctx context.Context, id uint64, next func(*topology.Group
 	var last error
 	t := try{c: c}
 	for {
-		c.refresh(ctx)
+		c.Refresh(ctx)
 		p := c.routes.now.Load()
 		g := c.Descriptor(id)
 		if t.g = p.byID[id]; t.g == nil {

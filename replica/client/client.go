@@ -276,6 +276,14 @@ func (c *Client) Status(ctx context.Context, node uint64) (s host.Status, err er
 	return s, json.Unmarshal(r.Text(), &s)
 }
 
+// StatusAt is Status of a node that is at an address, of which the client may not have heard.
+func (c *Client) StatusAt(ctx context.Context, node uint64, address string) (host.Status, error) {
+	if c.link(node) == nil {
+		c.routes.update([]protocol.Peer{{Node: node, Address: address}}, nil)
+	}
+	return c.Status(ctx, node)
+}
+
 // learn keeps what an answer says of a group.
 func (c *Client) learn(g *groupState, r *reply) {
 	if r.err != nil {

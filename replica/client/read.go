@@ -72,7 +72,7 @@ func (v View) demand(ctx context.Context, q *protocol.ReadRequest, g *groupState
 	switch v.Level {
 	case protocol.Session:
 		if v.Session.stranger(v.Client.hasGroup) {
-			v.Client.refresh(ctx)
+			v.Client.Refresh(ctx)
 		}
 		if v.Session.stranger(v.Client.hasGroup) {
 			q.Level = protocol.Strong

@@ -89,8 +89,11 @@ func (s *routes) init(d *cluster.Cluster) {
 // draw makes a picture of what is known. What was heard of groups stays.
 func (s *routes) draw(links map[uint64]*link, before *picture) *picture {
 	p := &picture{groups: make(map[string][]*groupState), byID: make(map[uint64]*groupState), links: links, gap: &groupState{progress: new(progress)}}
+	names := s.known.Containers() // those that were made later too
 	for i := range s.cluster.Containers {
-		name := s.cluster.Containers[i].Name
+		names = append(names, s.cluster.Containers[i].Name)
+	}
+	for _, name := range names {
 		p.groups[name] = nil
 		for _, g := range s.known.Groups(name) {
 			o := &groupState{ID: uint64(g.ID), Range: g.Range}
@@ -137,7 +140,7 @@ func (s *routes) update(peers []protocol.Peer, groups []*topology.Group) bool {
 	}
 	for _, g := range groups {
 		// A node of another cluster, or with another description, is not believed.
-		if s.cluster.ContainerOf(uint64(g.ID)) == g.Container && s.known.Update(g) {
+		if s.believes(g) && s.known.Update(g) {
 			news = true
 		}
 	}
@@ -147,14 +150,23 @@ func (s *routes) update(peers []protocol.Peer, groups []*topology.Group) bool {
 	return news
 }
 
+// believes reports whether a group is of a container of the description, or of one that was made
+// later.
+func (s *routes) believes(g *topology.Group) bool {
+	if name := s.cluster.ContainerOf(uint64(g.ID)); name != "" {
+		return name == g.Container
+	}
+	return uint64(g.ID)>>32 >= cluster.FirstNumber && s.cluster.Container(g.Container) == nil
+}
+
 // maxLinks bounds how many nodes a client knows.
 const maxLinks = 10_000
 
 func (c *Client) link(node uint64) *link { return c.routes.now.Load().links[node] }
 
-// refresh asks all nodes which groups they have. It returns when one has told news, or all have
+// Refresh asks all nodes which groups they have. It returns when one has told news, or all have
 // answered or not. Calls that come meanwhile wait for the same round.
-func (c *Client) refresh(ctx context.Context) {
+func (c *Client) Refresh(ctx context.Context) {
 	a := &c.routes.asking
 	a.Lock()
 	round := a.round
@@ -170,7 +182,7 @@ func (c *Client) refresh(ctx context.Context) {
 	}
 }
 
-// askAll is one round of refresh.
+// askAll is one round of Refresh.
 func (c *Client) askAll(round chan struct{}) {
 	var once sync.Once
 	end := func() {
@@ -212,10 +224,15 @@ func elsewhere(err error) bool {
 	return errors.Is(err, protocol.ErrNoGroup) || errors.Is(err, group.ErrRange)
 }
 
-// begin begins the tries of a request for a key. If no group is known for it, it looks for one.
+// begin begins the tries of a request for a key. If no group is known for it, it looks for one: once
+// if the container is not known, which may have been made since.
 func (c *Client) begin(ctx context.Context, container string, key engine.PartitionKey) (t try, err error) {
 	t = try{c: c}
 	t.g, err = c.route(container, key)
+	if errors.Is(err, engine.ErrNoContainer) {
+		c.Refresh(ctx)
+		t.g, err = c.route(container, key)
+	}
 	if err == nil && t.g.ID == 0 {
 		_, err = t.reroute(ctx, container, key)
 	}
@@ -232,7 +249,7 @@ func (t *try) reroute(ctx context.Context, container string, key engine.Partitio
 		// Another call may have learned it already.
 		g, err := t.c.route(container, key)
 		if err == nil && (g == before || g.ID == 0) {
-			t.c.refresh(ctx)
+			t.c.Refresh(ctx)
 			g, err = t.c.route(container, key)
 		}
 		if err != nil {

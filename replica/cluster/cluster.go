@@ -4,6 +4,7 @@ package cluster
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -28,6 +29,26 @@ type Cluster struct {
 	Containers []Container `json:"containers"`
 	// Replicas is how many nodes have each partition. 0: three, or all nodes if there are fewer.
 	Replicas int `json:"replicas,omitempty"`
+	// Metadata says where the cluster keeps its map, and who plans. Nil: nowhere; then no group
+	// splits or moves by itself, and no container is made while the cluster runs.
+	Metadata *Metadata `json:"metadata,omitempty"`
+}
+
+// Metadata is an etcd: one within nodes, or one that exists.
+type Metadata struct {
+	// Members are the nodes within which etcd runs. They keep their places.
+	Members []Member `json:"members,omitempty"`
+	// Endpoints are the URLs of an etcd that exists. Members is empty then.
+	Endpoints []string `json:"endpoints,omitempty"`
+	// Name tells this cluster from others in the same etcd.
+	Name string `json:"name"`
+}
+
+// Member is a node within which etcd runs.
+type Member struct {
+	Node   uint64 `json:"node"`
+	Peer   string `json:"peer"`   // host:port for the other members
+	Client string `json:"client"` // host:port for nodes and for the commands of pnode
 }
 
 // Node is a node. Its id is above 0 and never used for another node, also not for the same
@@ -35,6 +56,10 @@ type Cluster struct {
 type Node struct {
 	ID      uint64 `json:"id"`
 	Address string `json:"address"` // host:port
+	// Zone is what fails together, a rack say: replicas of one group are in different ones.
+	Zone string `json:"zone,omitempty"`
+	// Region is where the voters of a group are together.
+	Region string `json:"region,omitempty"`
 }
 
 // Container is a container. It keeps its definition.
@@ -42,7 +67,19 @@ type Container struct {
 	Name         string   `json:"name"`
 	PartitionKey []string `json:"partition_key"`
 	Partitions   int      `json:"partitions"`
+	// Number is the upper half of the ids of its groups. 0: its place in the file, from 1.
+	// Containers that are made while the cluster runs have numbers from FirstNumber on.
+	Number uint64 `json:"number,omitempty"`
+	// Nodes are those on which its groups begin, in turn. Empty: all of Cluster.Nodes.
+	Nodes []uint64 `json:"nodes,omitempty"`
+	// Replicas is how many nodes have each partition. 0: Cluster.Replicas.
+	Replicas int `json:"replicas,omitempty"`
+	// Regions are those in which the container has readers: replicas that do not vote.
+	Regions []string `json:"regions,omitempty"`
 }
+
+// FirstNumber is the lowest number of a container that was made while the cluster ran.
+const FirstNumber = 1 << 16
 
 // Def returns the container's definition in the store of each node.
 func (c *Container) Def() engine.ContainerDef {
@@ -123,17 +160,71 @@ func (c *Cluster) check() error {
 	if c.Replicas < 0 || c.Replicas > len(c.Nodes) {
 		return fmt.Errorf("%d replicas on %d nodes", c.Replicas, len(c.Nodes))
 	}
+	if err := c.Metadata.check(c); err != nil {
+		return err
+	}
 	for i, t := range c.Containers {
+		if t.Replicas < 0 || t.Replicas > max(len(t.Nodes), len(c.Nodes)) || t.Number >= 1<<31 {
+			return fmt.Errorf("container %q: %d replicas, number %d", t.Name, t.Replicas, t.Number)
+		}
 		if t.Name == "" || len(t.PartitionKey) == 0 || t.Partitions < 1 || t.Partitions > maxPartitions {
 			return fmt.Errorf("container %q: it has a name, a partition_key and 1 to %d partitions", t.Name, maxPartitions)
 		}
 		for _, o := range c.Containers[:i] {
-			if o.Name == t.Name {
-				return fmt.Errorf("two containers %q", t.Name)
+			if o.Name == t.Name || t.Number != 0 && o.Number == t.Number {
+				return fmt.Errorf("two containers %q, or of number %d", t.Name, t.Number)
 			}
 		}
 	}
 	return nil
+}
+
+func (m *Metadata) check(c *Cluster) error {
+	if m == nil {
+		return nil
+	}
+	if m.Name == "" || (len(m.Members) == 0) == (len(m.Endpoints) == 0) {
+		return errors.New("metadata has a name, and members or endpoints")
+	}
+	for _, o := range m.Members {
+		if c.Node(o.Node) == nil {
+			return fmt.Errorf("metadata: there is no node %d", o.Node)
+		}
+		for _, a := range []string{o.Peer, o.Client} {
+			if _, _, err := net.SplitHostPort(a); err != nil {
+				return fmt.Errorf("metadata of node %d: address %q is not host:port: %w", o.Node, a, err)
+			}
+		}
+	}
+	return nil
+}
+
+// With returns a copy that has another container too. Error: ErrDescription.
+func (c *Cluster) With(t Container) (*Cluster, error) {
+	out := *c
+	out.Containers = append(slices.Clone(c.Containers), t)
+	if err := out.check(); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrDescription, err)
+	}
+	return &out, nil
+}
+
+// Container returns a container, nil if there is none with the name.
+func (c *Cluster) Container(name string) *Container {
+	for i := range c.Containers {
+		if c.Containers[i].Name == name {
+			return &c.Containers[i]
+		}
+	}
+	return nil
+}
+
+// number returns the upper half of the ids of the groups of the container at a place.
+func (c *Cluster) number(at int) uint64 {
+	if n := c.Containers[at].Number; n != 0 {
+		return n
+	}
+	return uint64(at + 1)
 }
 
 // Node returns a node, nil if there is none with the id.
@@ -152,36 +243,52 @@ func (c *Cluster) Node(id uint64) *Node {
 func (c *Cluster) All() []Node { return slices.Concat(c.Nodes, c.Joined) }
 
 // ContainerOf returns the name of the container of a group, also of one that was made by a split:
-// the upper half of its id is the place of the container in the file, from 1. Empty: none.
+// the upper half of its id is the number of the container. Empty: none.
 func (c *Cluster) ContainerOf(group uint64) string {
-	if at := group >> 32; at > 0 && at <= uint64(len(c.Containers)) {
-		return c.Containers[at-1].Name
+	for at := range c.Containers {
+		if c.number(at) == group>>32 {
+			return c.Containers[at].Name
+		}
 	}
 	return ""
 }
 
-// Groups returns the groups of all containers.
+// Groups returns the groups with which all containers begin.
 func (c *Cluster) Groups() (out []Group) {
-	nodes := make([]uint64, 0, len(c.Nodes))
-	for _, n := range c.Nodes {
-		nodes = append(nodes, n.ID)
+	for at := range c.Containers {
+		out = append(out, c.groups(at)...)
+	}
+	return out
+}
+
+// GroupsOf returns the groups with which a container begins.
+func (c *Cluster) GroupsOf(name string) []Group {
+	for at := range c.Containers {
+		if c.Containers[at].Name == name {
+			return c.groups(at)
+		}
+	}
+	return nil
+}
+
+func (c *Cluster) groups(at int) (out []Group) {
+	t := &c.Containers[at]
+	nodes := slices.Clone(t.Nodes)
+	if len(nodes) == 0 {
+		for _, n := range c.Nodes {
+			nodes = append(nodes, n.ID)
+		}
 	}
 	slices.Sort(nodes)
-	replicas := c.Replicas
-	if replicas == 0 {
-		replicas = min(3, len(nodes))
-	}
-	for at := range c.Containers {
-		t := &c.Containers[at]
-		bounds := append([]partmap.EPK{partmap.MinEPK()}, partmap.EvenBoundaries(t.Partitions)...)
-		bounds = append(bounds, partmap.MaxEPK())
-		for i := range t.Partitions {
-			g := Group{ID: uint64(at+1)<<32 | uint64(i+1), Container: t.Name, Range: partmap.Range{Min: bounds[i], Max: bounds[i+1]}}
-			for k := range replicas {
-				g.Replicas = append(g.Replicas, nodes[(i+k)%len(nodes)])
-			}
-			out = append(out, g)
+	replicas := min(cmp.Or(t.Replicas, c.Replicas, 3), len(nodes))
+	bounds := append([]partmap.EPK{partmap.MinEPK()}, partmap.EvenBoundaries(t.Partitions)...)
+	bounds = append(bounds, partmap.MaxEPK())
+	for i := range t.Partitions {
+		g := Group{ID: c.number(at)<<32 | uint64(i+1), Container: t.Name, Range: partmap.Range{Min: bounds[i], Max: bounds[i+1]}}
+		for k := range replicas {
+			g.Replicas = append(g.Replicas, nodes[(i+k)%len(nodes)])
 		}
+		out = append(out, g)
 	}
 	return out
 }

@@ -102,13 +102,16 @@ type Config struct {
 
 // Host runs the replicas of a node. Its methods are safe for concurrent use.
 type Host struct {
-	cfg      Config
-	fs       vfs.FS
-	db       *engine.DB
-	log      *raftlog.Store
+	cfg Config
+	fs  vfs.FS
+	db  *engine.DB
+	log *raftlog.Store
+
+	described atomic.Pointer[cluster.Cluster]
+
 	net      Network
 	replicas replicas
-	joining  sync.Mutex     // held while a replica is made that was not here
+	joining  sync.Mutex     // held while a replica or a container is made that was not here
 	joins    chan [3]uint64 // groups and replicas for which messages have come, and who has sent them
 	queue    chan *replica
 	sync     syncer
@@ -275,7 +278,11 @@ func (h *Host) openStores(ctx context.Context) error {
 	if err = json.Unmarshal(b, &id); err != nil || id.Format != 1 || id.Node != h.cfg.Node {
 		return fmt.Errorf("%s: %w %d: it says %.200q", h.fs.Path(identityName), ErrIdentity, h.cfg.Node, b)
 	}
-	mine := h.mine()
+	if err = h.loadContainers(); err != nil {
+		return err
+	}
+	d := h.description()
+	mine := h.mine(d.Groups())
 	h.log, err = raftlog.Open(ctx, h.fs, logDir, raftlog.Options{
 		Fresh: !id.Started, MemoryBytes: max(64<<10, min(maxLogMemory, logMemory/int64(max(len(mine), 1)))),
 	})
@@ -290,8 +297,8 @@ func (h *Host) openStores(ctx context.Context) error {
 	if h.db, err = engine.Open(ctx, filepath.Join(h.cfg.Dir, storeDir), &o); err != nil {
 		return err
 	}
-	for i := range h.cfg.Cluster.Containers {
-		t := &h.cfg.Cluster.Containers[i]
+	for i := range d.Containers {
+		t := &d.Containers[i]
 		if _, err = h.db.EnsureContainer(ctx, t.Name, t.Def()); err != nil {
 			return fmt.Errorf("container %q: %w", t.Name, err)
 		}
@@ -299,15 +306,8 @@ func (h *Host) openStores(ctx context.Context) error {
 	if err = h.clearIncoming(); err != nil {
 		return err
 	}
-	// The manifest of the log names each group that this node has or has had, so one of its first
-	// groups that it does not name is new here.
-	for _, g := range mine {
-		if h.log.Group(g.ID) != nil {
-			continue
-		}
-		if _, err = h.log.Create(g.ID, h.cfg.Node, group.FirstBase(g.Replicas, window)); err != nil && !errors.Is(err, raftlog.ErrRemoved) {
-			return err
-		}
+	if err = h.createLogs(mine); err != nil {
+		return err
 	}
 	if !id.Started {
 		id.Started = true
@@ -318,15 +318,21 @@ func (h *Host) openStores(ctx context.Context) error {
 	if err = h.openReplicas(ctx); err != nil {
 		return err
 	}
-	return h.evictStrangers(ctx)
+	for i := range d.Containers {
+		if err = h.evictStrangers(ctx, d.Containers[i].Name); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // openReplicas opens the replicas whose logs are here.
 func (h *Host) openReplicas(ctx context.Context) error {
 	h.replicas.init()
+	d := h.description()
 	layouts := make(map[string]*group.Layout)
-	for i := range h.cfg.Cluster.Containers {
-		name := h.cfg.Cluster.Containers[i].Name
+	for i := range d.Containers {
+		name := d.Containers[i].Name
 		c, err := h.db.Container(name)
 		if err != nil {
 			return err
@@ -336,14 +342,14 @@ func (h *Host) openReplicas(ctx context.Context) error {
 		}
 	}
 	first := make(map[uint64]cluster.Group)
-	for _, g := range h.cfg.Cluster.Groups() {
+	for _, g := range d.Groups() {
 		first[g.ID] = g
 	}
 	var all []*replica
 	for _, log := range h.log.Groups() {
 		def, found := first[log.ID()]
 		if !found {
-			def = cluster.Group{ID: log.ID(), Container: h.cfg.Cluster.ContainerOf(log.ID())}
+			def = cluster.Group{ID: log.ID(), Container: d.ContainerOf(log.ID())}
 		}
 		if node := nodeOf(log.Replica()); node != h.cfg.Node {
 			return fmt.Errorf("the log of group %d is that of a replica on node %d: %w %d", log.ID(), node, ErrIdentity, h.cfg.Node)
@@ -359,34 +365,32 @@ func (h *Host) openReplicas(ctx context.Context) error {
 	return h.replicas.add(all...)
 }
 
-// evictStrangers removes the ranges of new containers of which this node has no group: a
+// evictStrangers removes the ranges of a new container of which this node has no group: a
 // partition to which no entry was ever applied is none of a group's.
-func (h *Host) evictStrangers(ctx context.Context) error {
-	for i := range h.cfg.Cluster.Containers {
-		c, err := h.db.Container(h.cfg.Cluster.Containers[i].Name)
-		if err != nil {
-			return err
+func (h *Host) evictStrangers(ctx context.Context, container string) error {
+	c, err := h.db.Container(container)
+	if err != nil {
+		return err
+	}
+	for _, p := range c.Partitions() {
+		if p.Absent {
+			continue
 		}
-		for _, p := range c.Partitions() {
-			if p.Absent {
-				continue
-			}
-			if applied, err := c.AppliedIndex(p.ID); err != nil {
-				return err
-			} else if applied > 0 {
-				continue
-			}
-			if err = c.Evict(ctx, p.ID); err != nil {
-				return err
-			}
+		if applied, err := c.AppliedIndex(p.ID); err != nil {
+			return err
+		} else if applied > 0 {
+			continue
+		}
+		if err = c.Evict(ctx, p.ID); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// mine returns the groups that this node has had a replica of from the beginning.
-func (h *Host) mine() (out []cluster.Group) {
-	for _, g := range h.cfg.Cluster.Groups() {
+// mine returns those of some groups that this node has had a replica of from the beginning.
+func (h *Host) mine(some []cluster.Group) (out []cluster.Group) {
+	for _, g := range some {
 		if slices.Contains(g.Replicas, h.cfg.Node) {
 			out = append(out, g)
 		}
@@ -483,8 +487,8 @@ func (h *Host) Failure() error {
 // read is linearizable: see Confirm.
 func (h *Host) DB() *engine.DB { return h.db }
 
-// Cluster returns the description of the cluster.
-func (h *Host) Cluster() *cluster.Cluster { return h.cfg.Cluster }
+// Cluster returns the description of the cluster, with the containers that AddContainer has added.
+func (h *Host) Cluster() *cluster.Cluster { return h.description() }
 
 // SetPeer tells of another node, the first time or again with another address.
 func (h *Host) SetPeer(node uint64, address string) { h.net.SetPeer(node, address) }

@@ -26,6 +26,9 @@ func (r *replica) describe() *topology.Group {
 	roles := make(map[uint64]topology.Role)
 	for _, id := range conf.GetLearners() {
 		roles[id] = topology.Incoming
+		if topology.IsReader(id) {
+			roles[id] = topology.Learner
+		}
 	}
 	for _, id := range slices.Concat(conf.GetVoters(), conf.GetVotersOutgoing()) {
 		roles[id] = topology.Voter
@@ -125,6 +128,16 @@ func (r *replica) follow() {
 // AddReplica returns when the change was applied here. Errors: those of Split, but for
 // group.ErrRange.
 func (h *Host) AddReplica(ctx context.Context, id, node uint64) (added uint64, err error) {
+	return h.add(ctx, id, node, topology.ReplicaID)
+}
+
+// AddReader is AddReplica for a replica that is to stay as it is: clients read from it, at the weaker
+// levels.
+func (h *Host) AddReader(ctx context.Context, id, node uint64) (added uint64, err error) {
+	return h.add(ctx, id, node, topology.ReaderID)
+}
+
+func (h *Host) add(ctx context.Context, id, node uint64, newID func(topology.NodeID, uint64) uint64) (added uint64, err error) {
 	if node == 0 || node > uint64(topology.MaxNode) {
 		return 0, fmt.Errorf("node %d: ids are from 1 to %d: %w", node, topology.MaxNode, ErrChange)
 	}
@@ -132,7 +145,7 @@ func (h *Host) AddReplica(ctx context.Context, id, node uint64) (added uint64, e
 		if _, on := r.describe().On(topology.NodeID(node)); on {
 			return fmt.Errorf("node %d has a replica of group %d: %w", node, id, ErrChange)
 		}
-		added = topology.ReplicaID(topology.NodeID(node), r.g.Applied())
+		added = newID(topology.NodeID(node), r.g.Applied())
 		return r.g.ProposeChange(single(pb.ConfChangeAddLearnerNode, added))
 	}, func(r *replica) bool { return slices.Contains(r.g.Config().GetLearners(), added) })
 	return added, err

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/internal/fault"
 	"github.com/cleavestore/cleave/partmap"
 	"github.com/cleavestore/cleave/replica/cluster"
@@ -18,14 +19,22 @@ import (
 // the start, the right group's too; the left one then applies the split again.
 
 // Split divides a group at a boundary, an effective partition key in hexadecimal digits; empty:
-// in the middle of its range. What lies behind it becomes group right, an id that no group has
+// at the one that halves the bytes best, or in the middle of the range if there is too little
+// to tell. What lies behind it becomes group right, an id that no group has
 // had, and with the container of this one in its upper half. Split returns when this node, which
 // leads the group, has carried it out. Errors: ErrNoGroup, group.ErrNotLeader, group.ErrBusy,
-// group.ErrRange; ErrChange if it has come to nothing; that of ctx, after which it may be
+// group.ErrRange; ErrChange if it has come to nothing; engine.ErrRefused if one logical partition is
+// nearly all that the group has; that of ctx, after which it may be
 // carried out later.
 func (h *Host) Split(ctx context.Context, id uint64, at string, right uint64) error {
-	if c := h.cfg.Cluster; c.ContainerOf(right) != c.ContainerOf(id) {
+	if c := h.description(); c.ContainerOf(right) != c.ContainerOf(id) {
 		return fmt.Errorf("group %d cannot be the right half of group %d: it is of another container: %w", right, id, group.ErrRange)
+	}
+	if at == "" {
+		var err error
+		if at, err = h.halfway(ctx, id); err != nil {
+			return err
+		}
 	}
 	var before partmap.Range
 	return h.change(ctx, id, func(r *replica) error {
@@ -42,6 +51,35 @@ func (h *Host) Split(ctx context.Context, id uint64, at string, right uint64) er
 		span, _ := r.g.Range()
 		return span != before && h.replicas.get(right) != nil
 	})
+}
+
+// smallBytes is what a group has at least if its data tells where it is to be split.
+const smallBytes = 4 << 10
+
+// halfway returns the boundary that halves the bytes of a group best, "" if there is too little to
+// tell. It reads tables of files, and so it is called by no worker.
+func (h *Host) halfway(ctx context.Context, id uint64) (string, error) {
+	r := h.replicas.get(id)
+	if r == nil {
+		return "", fmt.Errorf("group %d: %w", id, ErrNoGroup)
+	}
+	c, err := h.db.Container(r.def.Container)
+	if err != nil {
+		return "", err
+	}
+	partition := engine.PartitionID(r.status.partition.Load())
+	for _, p := range c.Partitions() {
+		if p.ID == partition && p.FileBytes+p.MemtableBytes >= smallBytes {
+			cut, err := c.PreviewSplit(ctx, partition, nil)
+			if errors.Is(err, engine.ErrNotFound) {
+				return "", fmt.Errorf("group %d: %w", id, group.ErrBusy) // it has another partition by now
+			} else if err != nil {
+				return "", fmt.Errorf("group %d: %w", id, err)
+			}
+			return cut.At, nil
+		}
+	}
+	return "", nil
 }
 
 // began opens the groups that a split has made.
@@ -83,7 +121,7 @@ func (r *replica) renew() {
 // join opens a replica for which a message has come: one whose log is here, or an empty one. One
 // that was removed, or replaced by another one, stays so.
 func (h *Host) join(id, as, heard uint64) {
-	container := h.cfg.Cluster.ContainerOf(id)
+	container := h.description().ContainerOf(id)
 	if container == "" || h.closing.Load() {
 		return
 	}

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/cleavestore/cleave/engine"
+	"github.com/cleavestore/cleave/replica/topology"
 )
 
 // Status describes a node.
@@ -39,6 +40,9 @@ type GroupStatus struct {
 	Epoch     uint64   `json:"epoch"`              // entry of the newest change of the range or the members
 	Incoming  uint64   `json:"incoming,omitempty"` // node that gets a replica
 	Leads     bool     `json:"leads"`              // this node takes itself for the leader
+	Readers   []uint64 `json:"readers,omitempty"`  // nodes whose replicas do not vote, and are read from
+	Load      float64  `json:"load"`               // RU/s that this replica serves
+	Behind    uint64   `json:"behind"`             // entries in the log that are not applied yet
 	Bytes     int64    `json:"bytes"`              // of the partition, in files and in memory
 	Lacks     *uint64  `json:"lacks,omitempty"`    // entries that it still lacks, as far as the leader knows
 	Leader    uint64   `json:"leader"`             // node; 0: none is known
@@ -61,15 +65,22 @@ func (h *Host) Status() Status {
 		}
 		s.Peers = append(s.Peers, out)
 	}
-	bytes := h.bytes()
+	sizes := h.sizes()
 	for _, r := range h.replicas.all() {
+		size := sizes[r.def.Container][engine.PartitionID(r.status.partition.Load())]
+		applied := r.status.applied.Load()
 		g := GroupStatus{
 			ID: r.def.ID, Container: r.def.Container, Replicas: r.voters(), Leads: r.status.leading.Load(),
-			Bytes:  bytes[r.def.Container][engine.PartitionID(r.status.partition.Load())],
-			Leader: r.status.leader.Load(), Term: r.status.term.Load(), Applied: r.status.applied.Load(), LogBytes: r.status.logged.Load(),
+			Bytes: size.bytes, Load: size.load, Behind: r.status.known.Load() - min(r.status.known.Load(), applied),
+			Leader: r.status.leader.Load(), Term: r.status.term.Load(), Applied: applied, LogBytes: r.status.logged.Load(),
 		}
 		if d := r.status.described.Load(); d != nil {
 			g.Min, g.Max, g.Epoch = d.Range.Min.String(), d.Range.Max.String(), d.Epoch
+			for _, o := range d.Replicas {
+				if o.Role == topology.Learner {
+					g.Readers = append(g.Readers, uint64(o.Node))
+				}
+			}
 			if in, moving := d.Moving(); moving {
 				g.Incoming = uint64(in.Node)
 				if lacks := r.status.lacks.Load(); lacks > 0 {
@@ -91,17 +102,24 @@ func (h *Host) Status() Status {
 	return s
 }
 
-// bytes returns the sizes of the partitions of each container.
-func (h *Host) bytes() map[string]map[engine.PartitionID]int64 {
-	out := make(map[string]map[engine.PartitionID]int64)
-	for i := range h.cfg.Cluster.Containers {
-		c, err := h.db.Container(h.cfg.Cluster.Containers[i].Name)
+// size is what a partition has and serves.
+type size struct {
+	bytes int64
+	load  float64 // RU/s
+}
+
+// sizes returns the sizes of the partitions of each container.
+func (h *Host) sizes() map[string]map[engine.PartitionID]size {
+	out := make(map[string]map[engine.PartitionID]size)
+	d := h.description()
+	for i := range d.Containers {
+		c, err := h.db.Container(d.Containers[i].Name)
 		if err != nil {
 			continue // the store is closed
 		}
-		of := make(map[engine.PartitionID]int64)
+		of := make(map[engine.PartitionID]size)
 		for _, p := range c.Partitions() {
-			of[p.ID] = p.FileBytes + p.MemtableBytes
+			of[p.ID] = size{p.FileBytes + p.MemtableBytes, p.Load}
 		}
 		out[c.Name()] = of
 	}

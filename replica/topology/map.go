@@ -61,6 +61,17 @@ func (m *Map) Groups(container string) []*Group {
 	return slices.Clone(m.containers[container])
 }
 
+// Containers returns the names of the containers of which the map knows a group, in no order.
+func (m *Map) Containers() []string {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	out := make([]string, 0, len(m.containers))
+	for name := range m.containers {
+		out = append(out, name)
+	}
+	return out
+}
+
 // Update tells the map of a descriptor, in any order and any number of times. It reports
 // whether the descriptor is news; one is not if the map knows a later one of the group, or a
 // later group of a part of its range.

@@ -1,0 +1,128 @@
+package host
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+
+	"github.com/cleavestore/cleave/engine"
+	"github.com/cleavestore/cleave/internal/fault"
+	"github.com/cleavestore/cleave/internal/vfs"
+	"github.com/cleavestore/cleave/replica/cluster"
+	"github.com/cleavestore/cleave/replica/group"
+	"github.com/cleavestore/cleave/replica/raftlog"
+)
+
+// A container is in the description of the cluster, or was made while the cluster ran. Of the
+// latter the node keeps a list in containers.json, so that it starts without anybody's help.
+const (
+	containersName  = "containers.json"
+	containersTemp  = "containers.json.tmp"
+	containersBytes = 16 << 20
+)
+
+// description returns the description of the cluster, with the containers that this node was told of.
+func (h *Host) description() *cluster.Cluster { return h.described.Load() }
+
+// loadContainers takes in the containers of which the node was told before.
+func (h *Host) loadContainers() error {
+	d := h.cfg.Cluster
+	b, err := vfs.ReadFile(h.fs, containersName, containersBytes)
+	switch {
+	case errors.Is(err, fault.ErrMissing):
+	case err != nil:
+		return err
+	default:
+		var all []cluster.Container
+		if err = json.Unmarshal(b, &all); err != nil {
+			return fmt.Errorf("%s: %w: %w", h.fs.Path(containersName), engine.ErrCorrupt, err)
+		}
+		for _, t := range all {
+			if d.Container(t.Name) != nil {
+				continue // it is in the description meanwhile
+			}
+			if d, err = d.With(t); err != nil {
+				return fmt.Errorf("%s: %w", h.fs.Path(containersName), err)
+			}
+		}
+	}
+	h.described.Store(d)
+	return nil
+}
+
+// AddContainer tells the node of a container, which has a number. If its groups begin on this node,
+// the node opens their replicas. A container that the node has stays as it is. The list of
+// containers is durable before the first replica is. Errors: cluster.ErrDescription for a container
+// that does not fit, ErrChange for one that is there with another definition.
+func (h *Host) AddContainer(ctx context.Context, t cluster.Container) error {
+	h.joining.Lock()
+	defer h.joining.Unlock()
+	if h.closing.Load() {
+		return ErrClosed
+	}
+	before := h.description()
+	if known := before.Container(t.Name); known != nil {
+		if known.Number != t.Number || !reflect.DeepEqual(known.PartitionKey, t.PartitionKey) {
+			return fmt.Errorf("container %q is there with number %d and key %v: %w", t.Name, known.Number, known.PartitionKey, ErrChange)
+		}
+		return nil
+	}
+	if t.Number < cluster.FirstNumber {
+		return fmt.Errorf("container %q: %w: number %d is below %d", t.Name, cluster.ErrDescription, t.Number, cluster.FirstNumber)
+	}
+	now, err := before.With(t)
+	if err != nil {
+		return err
+	}
+	var added []cluster.Container
+	for _, o := range now.Containers {
+		if o.Number >= cluster.FirstNumber {
+			added = append(added, o)
+		}
+	}
+	b, err := json.MarshalIndent(added, "", "  ")
+	if err != nil {
+		return err
+	}
+	if err = vfs.WriteFileAtomic(h.fs, containersTemp, containersName, append(b, '\n')); err != nil {
+		return err
+	}
+	if _, err = h.db.EnsureContainer(ctx, t.Name, t.Def()); err != nil {
+		return fmt.Errorf("container %q: %w", t.Name, err)
+	}
+	h.described.Store(now)
+	if err = h.createLogs(now.GroupsOf(t.Name)); err != nil {
+		return err
+	}
+	var all []*replica
+	for _, g := range now.GroupsOf(t.Name) {
+		if h.log.Group(g.ID) == nil || h.replicas.get(g.ID) != nil {
+			continue
+		}
+		r, err := h.openReplica(ctx, g, nil)
+		if err != nil {
+			return err
+		}
+		all = append(all, r)
+	}
+	if err = h.replicas.add(all...); err != nil {
+		return err
+	}
+	return h.evictStrangers(ctx, t.Name)
+}
+
+// createLogs makes the logs of those of some groups that begin on this node. The manifest of
+// the log names each group that this node has or has had, so one that it does not name is new here.
+func (h *Host) createLogs(some []cluster.Group) error {
+	for _, g := range h.mine(some) {
+		if h.log.Group(g.ID) != nil {
+			continue
+		}
+		if _, err := h.log.Create(g.ID, h.cfg.Node, group.FirstBase(g.Replicas, window)); err != nil && !errors.Is(err, raftlog.ErrRemoved) {
+			return err
+		}
+	}
+	return nil
+}
