@@ -12,6 +12,7 @@
 //	     19 status:  number
 //	     20 routes:  number
 //	     21 change:  number | group | what (1) | first | second | text, see Change
+//	     22 export:  number | group | offset
 //	     24 answer:  number | code (1) | leader | applied | the rest
 //
 //	level: 1 byte; of session: index; of bounded staleness: index | age (ms) | entries
@@ -22,6 +23,7 @@
 //	                      of status:  JSON of host.Status
 //	                      of routes:  n × (node | address) | n × (length | group, as package topology has it)
 //	                      of change:  id of the replica that was added, else 0
+//	                      of export:  size | index | content from the offset on
 //	else:                 text of the error
 //	batch:                code (1) | code 0: n | n × (etag (8) | sequence | modified); else text
 //	item:                 length | id | etag (8) | modified | length | body
@@ -50,6 +52,7 @@ const (
 	Status  = transport.FirstOfClients + 3
 	Routes  = transport.FirstOfClients + 4
 	Alter   = transport.FirstOfClients + 5
+	Export  = transport.FirstOfClients + 6
 	Answer  = transport.FirstOfClients + 8
 )
 
@@ -150,6 +153,7 @@ type Request struct {
 	Command   []byte
 	Read      ReadRequest
 	Change    Change
+	Offset    uint64 // of Export
 }
 
 // DecodeRequest decodes a request. An error that comes with a number can be answered.
@@ -163,6 +167,8 @@ func DecodeRequest(kind transport.Kind, b []byte) (q Request, err error) {
 	case Propose:
 		q.Group, q.Container = r.uvarint(), string(r.bytes())
 		q.Command, r.b = r.b, nil
+	case Export:
+		q.Group, q.Offset = r.uvarint(), r.uvarint()
 	case Read, Scan:
 		q.Group = r.uvarint()
 		q.Read = ReadRequest{Group: q.Group}

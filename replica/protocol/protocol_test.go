@@ -73,7 +73,7 @@ func TestRequests(t *testing.T) {
 			t.Errorf("level %d: %v", level, err)
 		}
 	}
-	if q, err := DecodeRequest(Alter+1, []byte{9}); !errors.Is(err, errors.ErrUnsupported) || q.Number != 9 {
+	if q, err := DecodeRequest(Export+1, []byte{9}); !errors.Is(err, errors.ErrUnsupported) || q.Number != 9 {
 		t.Errorf("a kind that is not known: %+v, %v", q, err)
 	}
 }

@@ -22,6 +22,8 @@ const maxScanBytes = 4 << 20
 // Client serves a client until its connection ends. It is a host.Config.Client.
 func Client(ctx context.Context, h *host.Host, c *transport.Conn) {
 	s := &session{ctx: ctx, h: h, c: c, changing: make(chan struct{}, 1)}
+	s.export.turn = make(chan struct{}, 1)
+	defer s.endExport()
 	for {
 		kind, payload, err := c.Read()
 		if err != nil {
@@ -43,6 +45,8 @@ func Client(ctx context.Context, h *host.Host, c *transport.Conn) {
 			s.routes(&q)
 		case protocol.Alter:
 			s.change(&q)
+		case protocol.Export:
+			s.exportPart(&q)
 		}
 	}
 }
@@ -53,6 +57,7 @@ type session struct {
 	c   *transport.Conn
 
 	changing chan struct{} // one change of a group at a time
+	export   export
 }
 
 // answer sends an answer. If too much waits already, the connection is closed: a client that

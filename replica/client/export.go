@@ -1,0 +1,71 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/cleavestore/cleave/engine"
+	"github.com/cleavestore/cleave/replica/protocol"
+	"github.com/cleavestore/cleave/replica/topology"
+)
+
+// Export writes the content of a group to w, as engine.Container.ExportPartition has it, and returns
+// the description of the group and the newest entry that is in it: everything is that was acknowledged
+// before the call. A replica that does not lead is asked first. Not more than one export of a client
+// runs at a time. An error of w is returned unchanged.
+func (c *Client) Export(ctx context.Context, id uint64, w io.Writer) (g *topology.Group, index uint64, err error) {
+	c.Refresh(ctx)
+	g = c.Descriptor(id)
+	state := c.routes.now.Load().byID[id]
+	if g == nil || state == nil || g.Epoch == 0 {
+		return nil, 0, fmt.Errorf("group %d: %w", id, engine.ErrNotFound)
+	}
+	leader := state.leader.Load()
+	var nodes []uint64
+	for _, n := range state.Replicas {
+		if n != leader {
+			nodes = append(nodes, n)
+		}
+	}
+	var errs []error
+	for _, node := range append(nodes, leader) {
+		begun := false
+		index, begun, err = c.exportFrom(ctx, node, id, w)
+		if err == nil || begun || ctx.Err() != nil {
+			return g, index, err
+		}
+		errs = append(errs, err)
+	}
+	return g, 0, errors.Join(errs...)
+}
+
+// exportFrom exports from one node. begun says that w has got something.
+func (c *Client) exportFrom(ctx context.Context, node, id uint64, w io.Writer) (index uint64, begun bool, err error) {
+	size := uint64(0)
+	for at := uint64(0); at == 0 || at < size; {
+		r, _ := c.askFor(ctx, exportTime, node, protocol.Export, func(dst []byte, number uint64) []byte {
+			return protocol.AppendExport(dst, number, id, at)
+		})
+		if err = errors.Join(r.err, r.Err); err != nil {
+			return 0, begun, err
+		}
+		var chunk []byte
+		if size, index, chunk, err = r.Export(); err != nil {
+			return 0, begun, err
+		}
+		if len(chunk) == 0 {
+			return index, begun, fmt.Errorf("%w: an export without content", protocol.ErrInvalid)
+		}
+		begun = true
+		if _, err = w.Write(chunk); err != nil {
+			return index, begun, err
+		}
+		at += uint64(len(chunk))
+	}
+	return index, begun, nil
+}
+
+// exportTime bounds how long a node may take for one answer: for the first one it exports everything.
+const exportTime = 10 * changeTime

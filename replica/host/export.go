@@ -1,0 +1,91 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"time"
+
+	"github.com/cleavestore/cleave/engine"
+	"github.com/cleavestore/cleave/internal/vfs"
+)
+
+// Export is the content of a group's partition in a file of this node, for a backup. It is for one
+// goroutine.
+type Export struct {
+	Index uint64 // newest entry that it has
+	Size  int64  // bytes
+	fs    vfs.FS
+	name  string
+	file  vfs.File
+}
+
+// confirmTime bounds how long an export waits for a leader.
+const confirmTime = 10 * time.Second
+
+// Export writes the content of a group's partition, with everything that was acknowledged before the
+// call, to a file that Close removes. The node has room for that, or the error of its file system is
+// returned. Errors: ErrNoGroup; group.ErrBusy if no leader answers.
+func (h *Host) Export(ctx context.Context, id uint64) (_ *Export, err error) {
+	r := h.replicas.get(id)
+	if r == nil {
+		return nil, fmt.Errorf("group %d: %w", id, ErrNoGroup)
+	}
+	confirmed := make(chan error, 1)
+	h.Confirm(id, func(err error) { confirmed <- err })
+	select {
+	case err = <-confirmed:
+	case <-ctx.Done():
+		err = context.Cause(ctx)
+	case <-h.ctx.Done():
+		err = ErrClosed
+	case <-time.After(confirmTime):
+		err = fmt.Errorf("group %d has no leader: %w", id, ErrNoGroup)
+	}
+	if err != nil {
+		return nil, err
+	}
+	c, err := h.db.Container(r.def.Container)
+	if err != nil {
+		return nil, err
+	}
+	e := &Export{fs: h.fs, name: path.Join(incomingDir, fmt.Sprint("export", h.spools.Add(1)))}
+	f, err := h.fs.Create(e.name)
+	if err != nil {
+		return nil, err
+	}
+	content, err := c.ExportPartition(ctx, engine.PartitionID(r.status.partition.Load()), io.NewOffsetWriter(f, 0))
+	if err = errors.Join(err, f.Close()); err == nil {
+		e.Index = content.Index
+		e.file, err = h.fs.Open(e.name)
+	}
+	if err == nil {
+		var info vfs.Info
+		info, err = e.file.Stat()
+		e.Size = info.Size
+	}
+	if err != nil {
+		return nil, errors.Join(err, e.Close())
+	}
+	return e, nil
+}
+
+// ReadAt reads a part of the content.
+func (e *Export) ReadAt(p []byte, off int64) (int, error) {
+	n, err := e.file.ReadAt(p, off)
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	return n, err
+}
+
+// Close removes the file.
+func (e *Export) Close() error {
+	var err error
+	if e.file != nil {
+		err = e.file.Close()
+	}
+	return errors.Join(err, e.fs.Remove(e.name))
+}
