@@ -10,6 +10,9 @@
 //	/cleave/CLUSTER/groups/ID     the descriptor of a group, as package topology encodes it
 //	/cleave/CLUSTER/nodes/ID      a node, as JSON; it goes with the node's lease
 //	/cleave/CLUSTER/steps/GROUP   the step that the planner wants next, as JSON
+//	/cleave/CLUSTER/containers/ID a container that was made while the cluster ran, as JSON
+//	/cleave/CLUSTER/names/NAME    the ID of a container
+//	/cleave/CLUSTER/drains/ID     the node is to lose its replicas
 //	/cleave/CLUSTER/next/KIND     the next id of a kind, in decimal
 //	/cleave/CLUSTER/planner/…     the election of the planner
 //

@@ -322,7 +322,7 @@ func TestNodes(t *testing.T) {
 		}
 	}
 	expect(fmt.Sprintf("%+v", n))
-	n.Draining = true
+	n.Zone = "y"
 	if err := first.Update(t.Context(), n); err != nil {
 		t.Fatal(err)
 	}

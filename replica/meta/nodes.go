@@ -16,13 +16,12 @@ import (
 
 // Node is what a node tells of itself.
 type Node struct {
-	ID       topology.NodeID `json:"id"`
-	Address  string          `json:"address"` // host:port, for other nodes and for clients
-	Zone     string          `json:"zone,omitempty"`
-	Region   string          `json:"region,omitempty"`
-	Bytes    int64           `json:"bytes"` // of the disk
-	Load     float64         `json:"load"`  // RU/s that it carries
-	Draining bool            `json:"draining,omitempty"`
+	ID      topology.NodeID `json:"id"`
+	Address string          `json:"address"` // host:port, for other nodes and for clients
+	Zone    string          `json:"zone,omitempty"`
+	Region  string          `json:"region,omitempty"`
+	Bytes   int64           `json:"bytes"` // of the disk
+	Load    float64         `json:"load"`  // RU/s that it carries
 }
 
 // Membership is the presence of a node in the cluster, until Leave or the end of its lease.

@@ -3,6 +3,7 @@ package meta
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -20,23 +21,39 @@ type Planner struct {
 	s        *Store
 	session  *concurrency.Session
 	election *concurrency.Election
+	cancel   context.CancelFunc // of the session
 }
 
 // Campaign waits until this process may plan. The right lasts until Resign, or until ttl,
 // rounded up to seconds, after the process has died.
 func (s *Store) Campaign(ctx context.Context, node topology.NodeID, ttl time.Duration) (*Planner, error) {
-	session, err := concurrency.NewSession(s.client, concurrency.WithTTL(int((ttl+time.Second-1)/time.Second)))
+	// The session has a context of its own: it is to end at once if ctx ends, and not hang on a store
+	// that does not answer.
+	life, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, cancel)
+	session, err := concurrency.NewSession(s.client, concurrency.WithTTL(int((ttl+time.Second-1)/time.Second)), concurrency.WithContext(life))
+	stop()
 	if err != nil {
-		return nil, err
+		cancel()
+		return nil, errors.Join(err, context.Cause(ctx))
 	}
-	p := &Planner{s: s, session: session, election: concurrency.NewElection(session, s.prefix+"planner")}
+	p := &Planner{s: s, session: session, cancel: cancel, election: concurrency.NewElection(session, s.prefix+"planner")}
 	if err = p.election.Campaign(ctx, strconv.FormatUint(uint64(node), 10)); err != nil {
-		if err2 := session.Close(); err2 != nil {
+		last, end := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+		defer end()
+		if err2 := p.close(last); err2 != nil {
 			err = fmt.Errorf("%w; and %w", err, err2)
 		}
 		return nil, err
 	}
 	return p, nil
+}
+
+// close ends the session, at the latest when ctx ends.
+func (p *Planner) close(ctx context.Context) error {
+	defer p.cancel()
+	defer context.AfterFunc(ctx, p.cancel)()
+	return p.session.Close()
 }
 
 // Lost is closed some time after the right is lost. No step is written from the loss on.
@@ -45,9 +62,9 @@ func (p *Planner) Lost() <-chan struct{} { return p.session.Done() }
 // Resign gives the right back.
 func (p *Planner) Resign(ctx context.Context) error {
 	if err := p.election.Resign(ctx); err != nil {
-		return err
+		return errors.Join(err, p.close(ctx))
 	}
-	return p.session.Close()
+	return p.close(ctx)
 }
 
 // step is a step as it is stored.
@@ -109,7 +126,7 @@ func (s *Store) FollowSteps(ctx context.Context, f func(placement.Step)) error {
 			if err := decodeJSON(kv, &v); err != nil {
 				return err
 			}
-			for k := placement.Add; k <= placement.Split; k++ {
+			for k := placement.Add; k <= placement.Reader; k++ {
 				if k.String() == v.Kind {
 					f(placement.Step{Kind: k, Group: v.Group, Epoch: v.Epoch, Node: v.Node, Replica: v.Replica})
 				}

@@ -33,6 +33,9 @@ const (
 	nodePrefix = "node-"
 	nameSuffix = ".cleave"
 	clientName = "client" + nameSuffix
+	// AnyNode is a name that the certificates of all nodes have: the metadata store of a cluster
+	// runs within some of them.
+	AnyNode = "nodes" + nameSuffix
 )
 
 // nodeName is the name in a node's certificate.
@@ -110,21 +113,21 @@ func template(now time.Time) *x509.Certificate {
 
 // IssueNode makes the files of a node in a directory: AuthorityFile, CertificateFile, KeyFile.
 func (a *Authority) IssueNode(dir string, node uint64, now time.Time) error {
-	return a.issue(dir, nodeName(node), now, x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth)
+	return a.issue(dir, []string{nodeName(node), AnyNode}, now, x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth)
 }
 
 // IssueClient makes the files of a client in a directory: those of IssueNode.
 func (a *Authority) IssueClient(dir string, now time.Time) error {
-	return a.issue(dir, clientName, now, x509.ExtKeyUsageClientAuth)
+	return a.issue(dir, []string{clientName}, now, x509.ExtKeyUsageClientAuth)
 }
 
-func (a *Authority) issue(dir, name string, now time.Time, use ...x509.ExtKeyUsage) error {
+func (a *Authority) issue(dir string, names []string, now time.Time, use ...x509.ExtKeyUsage) error {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return err
 	}
 	t := template(now)
-	t.Subject.CommonName, t.DNSNames = name, []string{name}
+	t.Subject.CommonName, t.DNSNames = names[0], names
 	t.KeyUsage, t.ExtKeyUsage = x509.KeyUsageDigitalSignature, use
 	der, err := x509.CreateCertificate(rand.Reader, t, a.cert, &key.PublicKey, a.key)
 	if err != nil {
@@ -193,6 +196,24 @@ func (c *Credentials) CheckNode(node uint64, now time.Time) error {
 		return fmt.Errorf("%s: %w for node %d: %w", filepath.Join(c.dir, CertificateFile), ErrCertificate, node, err)
 	}
 	return nil
+}
+
+// Metadata returns the configuration of a client of the metadata store within nodes. What the
+// server shows must be the certificate of a node of the same authority, whatever name the library
+// that dials has in mind: it would ask for that of the host.
+func (c *Credentials) Metadata() *tls.Config {
+	return &tls.Config{
+		MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{c.pair}, ServerName: AnyNode,
+		InsecureSkipVerify: true, // VerifyConnection does it
+		VerifyConnection: func(s tls.ConnectionState) error {
+			between := x509.NewCertPool()
+			for _, o := range s.PeerCertificates[1:] {
+				between.AddCert(o)
+			}
+			_, err := s.PeerCertificates[0].Verify(x509.VerifyOptions{Roots: c.pool, Intermediates: between, DNSName: AnyNode, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}})
+			return err
+		},
+	}
 }
 
 // server returns the configuration of one who is dialed.

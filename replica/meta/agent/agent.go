@@ -21,6 +21,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/cleavestore/cleave/replica/cluster"
 	"github.com/cleavestore/cleave/replica/group"
 	"github.com/cleavestore/cleave/replica/host"
 	"github.com/cleavestore/cleave/replica/meta"
@@ -51,10 +52,11 @@ type Agent struct {
 		sync.Mutex
 		nodes   map[topology.NodeID]meta.Node
 		left    map[topology.NodeID]time.Time // when each node was gone
+		drains  map[topology.NodeID]bool
 		steps   map[topology.GroupID]step
 		busy    map[topology.GroupID]bool // steps that are being carried out
-		desired meta.Node
-		member  *meta.Membership
+		present bool                      // the node holds its lease
+		plans   bool
 	}
 	routes *topology.Map
 	tasks  sync.WaitGroup // steps
@@ -84,7 +86,7 @@ func New(cfg Config) *Agent {
 	a := &Agent{cfg: cfg, routes: topology.NewMap()}
 	a.mu.nodes, a.mu.left = make(map[topology.NodeID]meta.Node), make(map[topology.NodeID]time.Time)
 	a.mu.steps, a.mu.busy = make(map[topology.GroupID]step), make(map[topology.GroupID]bool)
-	a.mu.desired = cfg.Self
+	a.mu.drains = make(map[topology.NodeID]bool)
 	return a
 }
 
@@ -98,16 +100,49 @@ func (a *Agent) Nodes() []meta.Node {
 	return slices.SortedFunc(maps.Values(a.mu.nodes), func(x, y meta.Node) int { return cmp.Compare(x.ID, y.ID) })
 }
 
-// Drain has the node lose its replicas, or ends that.
-func (a *Agent) Drain(ctx context.Context, on bool) error {
+// Draining reports whether a node is to lose its replicas. It is a host.Config.Avoid.
+func (a *Agent) Draining(node uint64) bool {
 	a.mu.Lock()
-	a.mu.desired.Draining = on
-	n, m := a.mu.desired, a.mu.member
-	a.mu.Unlock()
-	if m == nil {
-		return nil // Join tells it
+	defer a.mu.Unlock()
+	return a.mu.drains[topology.NodeID(node)]
+}
+
+// Status is what an agent knows.
+type Status struct {
+	Lease    bool       `json:"lease"` // the node is present in the metadata store
+	Plans    bool       `json:"plans"` // this node plans
+	Draining []uint64   `json:"draining,omitempty"`
+	Nodes    []uint64   `json:"nodes"`           // that are present
+	Groups   int        `json:"groups"`          // in the map
+	Steps    []StepInfo `json:"steps,omitempty"` // planned, and not carried out yet
+}
+
+// StepInfo is a step that was planned.
+type StepInfo struct {
+	Kind    string `json:"kind"`
+	Group   uint64 `json:"group"`
+	Node    uint64 `json:"node,omitempty"`
+	Replica uint64 `json:"replica,omitempty"`
+}
+
+// Status returns what the agent knows now.
+func (a *Agent) Status() Status {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	s := Status{Lease: a.mu.present, Plans: a.mu.plans, Groups: a.routes.Len()}
+	for id := range a.mu.drains {
+		s.Draining = append(s.Draining, uint64(id))
 	}
-	return m.Update(ctx, n)
+	for id := range a.mu.nodes {
+		s.Nodes = append(s.Nodes, uint64(id))
+	}
+	slices.Sort(s.Draining)
+	slices.Sort(s.Nodes)
+	for _, id := range slices.Sorted(maps.Keys(a.mu.steps)) {
+		o := a.mu.steps[id]
+		s.Steps = append(s.Steps, StepInfo{o.Kind.String(), uint64(id), uint64(o.Node), o.Replica})
+	}
+	return s
 }
 
 // Run works until ctx ends.
@@ -115,6 +150,7 @@ func (a *Agent) Run(ctx context.Context) {
 	var tasks sync.WaitGroup
 	for what, f := range map[string]func(context.Context) error{
 		"lease": a.stay, "nodes": a.followNodes, "map": a.followMap, "steps": a.followSteps, "groups": a.tend, "plan": a.plan,
+		"containers": a.followContainers, "drains": a.followDrains,
 	} {
 		tasks.Go(func() {
 			for ctx.Err() == nil {
@@ -138,28 +174,46 @@ func pause(ctx context.Context, d time.Duration) {
 
 // stay keeps the node present.
 func (a *Agent) stay(ctx context.Context) error {
-	a.mu.Lock()
-	n := a.mu.desired
-	a.mu.Unlock()
-	m, err := a.cfg.Store.Join(ctx, n, a.cfg.TTL)
+	late := time.AfterFunc(a.cfg.TTL+time.Second, func() {
+		a.cfg.Logger.Warn("no lease yet: the metadata store does not answer, or another process has the id of the node", "node", a.cfg.Self.ID)
+	})
+	m, err := a.cfg.Store.Join(ctx, a.cfg.Self, a.cfg.TTL)
+	late.Stop()
 	if err != nil {
 		return err
 	}
-	a.mu.Lock()
-	a.mu.member = m
-	a.mu.Unlock()
+	a.setPresent(true)
+	defer a.setPresent(false)
 	select {
 	case <-m.Lost():
-		err = meta.ErrNodeTaken
+		return meta.ErrNodeTaken
 	case <-ctx.Done():
 		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 		defer cancel()
-		err = m.Leave(last)
+		return m.Leave(last)
 	}
+}
+
+func (a *Agent) setPresent(is bool) {
 	a.mu.Lock()
-	a.mu.member = nil
-	a.mu.Unlock()
-	return err
+	defer a.mu.Unlock()
+	a.mu.present = is
+}
+
+func (a *Agent) followContainers(ctx context.Context) error {
+	return a.cfg.Store.FollowContainers(ctx, func(t cluster.Container) error { return a.cfg.Host.AddContainer(ctx, t) })
+}
+
+func (a *Agent) followDrains(ctx context.Context) error {
+	return a.cfg.Store.FollowDrains(ctx, func(n topology.NodeID, on bool) {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		if on {
+			a.mu.drains[n] = true
+		} else {
+			delete(a.mu.drains, n)
+		}
+	})
 }
 
 func (a *Agent) followNodes(ctx context.Context) error {
@@ -267,6 +321,9 @@ func (a *Agent) do(ctx context.Context, s placement.Step) error {
 	switch s.Kind {
 	case placement.Add:
 		_, err := h.AddReplica(ctx, id, uint64(s.Node))
+		return err
+	case placement.Reader:
+		_, err := h.AddReader(ctx, id, uint64(s.Node))
 		return err
 	case placement.Promote:
 		return h.Promote(ctx, id, s.Replica, 0)

@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"net"
 	"path/filepath"
@@ -27,6 +28,8 @@ type rig struct {
 	t         *testing.T
 	dir       string
 	store     *meta.Store
+	etcd      meta.Embedded
+	server    *meta.Server
 	authority *transport.Authority
 	cluster   *cluster.Cluster
 	listeners map[uint64]net.Listener
@@ -45,11 +48,16 @@ func must(t testing.TB, err error) {
 
 func newRig(t *testing.T, policy placement.Policy) *rig {
 	r := &rig{t: t, dir: t.TempDir(), listeners: make(map[uint64]net.Listener), hosts: make(map[uint64]*host.Host), agents: make(map[uint64]*Agent), policy: policy}
-	ctx := context.Background()
-	s, err := meta.Start(ctx, meta.Embedded{Dir: filepath.Join(r.dir, "etcd"), Name: "a", Members: []meta.Member{{Name: "a", Peer: "http://127.0.0.1:0"}}, Client: "http://127.0.0.1:0"})
+	l, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
-	t.Cleanup(func() { must(t, s.Close()) })
-	r.store, err = meta.New(s.Client(), "test")
+	r.etcd = meta.Embedded{Dir: filepath.Join(r.dir, "etcd"), Name: "a", Members: []meta.Member{{Name: "a", Peer: "http://127.0.0.1:0"}}, Client: "http://" + l.Addr().String()}
+	must(t, l.Close())
+	r.startEtcd()
+	t.Cleanup(func() { must(t, r.server.Close()) })
+	client, err := meta.Connect([]string{r.etcd.Client}, nil)
+	must(t, err)
+	t.Cleanup(func() { must(t, client.Close()) })
+	r.store, err = meta.New(client, "test")
 	must(t, err)
 	r.authority, err = transport.NewAuthority(r.dir, time.Now())
 	must(t, err)
@@ -66,6 +74,13 @@ func newRig(t *testing.T, policy placement.Policy) *rig {
 		r.start(id)
 	}
 	return r
+}
+
+func (r *rig) startEtcd() {
+	r.t.Helper()
+	var err error
+	r.server, err = meta.Start(context.Background(), r.etcd)
+	must(r.t, err)
 }
 
 // start starts a node with its agent.
@@ -187,7 +202,7 @@ func TestNodeJoins(t *testing.T) {
 		}
 		return voters >= 2 && r.whole()
 	})
-	must(t, r.agents[2].Drain(context.Background(), true))
+	must(t, r.store.Drain(context.Background(), 2, true))
 	r.until("node 2 is empty", func() bool { return len(r.hosts[2].Groups()) == 0 && r.whole() })
 	for i := range 60 {
 		key := engine.StringKey(fmt.Sprint("key", i))
@@ -207,4 +222,56 @@ func TestNodeJoins(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestStoreAway: while etcd is down, what is written is acknowledged and read, and no group splits.
+// When it is back, nodes have their leases again, groups split, and a container that is made then is
+// on all nodes.
+func TestStoreAway(t *testing.T) {
+	r := newRig(t, placement.Policy{SplitBytes: 8 << 10, Patience: 5 * time.Second, Grace: time.Hour})
+	r.until("the map", func() bool { return len(r.agents[1].Map().Groups("items")) == 4 })
+	must(t, r.server.Close())
+	for i := range 60 {
+		r.put(fmt.Sprint("key", i), i, 600)
+	}
+	for i := range 60 {
+		key := engine.StringKey(fmt.Sprint("key", i))
+		epk := key.EPK()
+		id := uint64(r.agents[1].Map().Find("items", &epk).ID)
+		for _, h := range r.hosts {
+			done := make(chan error, 1)
+			h.Confirm(id, func(err error) { done <- err })
+			must(t, <-done)
+			c, err := h.DB().Container("items")
+			must(t, err)
+			_, err = c.Read(context.Background(), key, "i")
+			must(t, err)
+		}
+	}
+	r.until("the nodes have no leases", func() bool {
+		for _, a := range r.agents {
+			if a.Status().Lease {
+				return false
+			}
+		}
+		return true
+	})
+	if n := len(r.hosts[1].Groups()); n != 4 {
+		t.Errorf("%d groups without a store", n)
+	}
+	r.startEtcd()
+	r.until("splits", func() bool { return len(r.agents[1].Map().Groups("items")) > 4 && r.whole() })
+	made, err := r.store.CreateContainer(context.Background(), cluster.Container{Name: "orders", PartitionKey: []string{"/k"}, Partitions: 2, Nodes: []uint64{1, 2, 3}})
+	must(t, err)
+	if _, err = r.store.CreateContainer(context.Background(), made); !errors.Is(err, engine.ErrExists) {
+		t.Error("a second container of the name: ", err)
+	}
+	r.until("the container", func() bool {
+		for _, h := range r.hosts {
+			if h.Cluster().Container("orders") == nil {
+				return false
+			}
+		}
+		return len(r.agents[1].Map().Groups("orders")) == 2
+	})
 }

@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"github.com/cleavestore/cleave/replica/host"
@@ -22,6 +23,8 @@ func (a *Agent) plan(ctx context.Context) error {
 		defer cancel()
 		_ = right.Resign(last) // it ends with its lease
 	}()
+	a.setPlans(true)
+	defer a.setPlans(false)
 	p := placement.New(a.cfg.Policy)
 	for ctx.Err() == nil {
 		a.tell(ctx, p)
@@ -67,26 +70,63 @@ func (a *Agent) tell(ctx context.Context, p *placement.Planner) {
 	}
 	a.mu.Unlock()
 	for _, n := range nodes {
-		p.Node(placement.Node{ID: n.ID, Zone: n.Zone, Region: n.Region, Bytes: n.Bytes, Load: n.Load, Draining: n.Draining, Live: true, Since: time.Now()})
+		p.Node(placement.Node{ID: n.ID, Zone: n.Zone, Region: n.Region, Bytes: n.Bytes, Load: n.Load, Draining: a.Draining(uint64(n.ID)), Live: true, Since: time.Now()})
 	}
-	for _, n := range nodes {
-		s, err := a.status(ctx, n)
-		if err != nil {
+	reports := make(map[uint64]placement.Report)
+	follower := make(map[uint64]float64) // the highest load of a replica that does not lead
+	for i, s := range a.statuses(ctx, nodes) {
+		if s == nil {
 			continue // its lease tells whether it is there
 		}
-		for i := range s.Groups {
-			g := &s.Groups[i]
-			known := a.routes.Group(topology.GroupID(g.ID))
-			if !g.Leads || known == nil {
+		for k := range s.Groups {
+			g := &s.Groups[k]
+			if !g.Leads {
+				follower[g.ID] = max(follower[g.ID], g.Load)
 				continue
 			}
-			p.Group(known, placement.Report{
-				Leader: n.ID, Bytes: g.Bytes,
-				CaughtUp: g.Lacks != nil && *g.Lacks == 0,
-			})
+			reports[g.ID] = placement.Report{Leader: nodes[i].ID, Bytes: g.Bytes, LeaderLoad: g.Load, CaughtUp: g.Lacks != nil && *g.Lacks == 0}
 		}
 	}
+	d := a.cfg.Host.Cluster()
+	for id, r := range reports {
+		known := a.routes.Group(topology.GroupID(id))
+		if known == nil {
+			continue
+		}
+		r.FollowerLoad = min(follower[id], r.LeaderLoad)
+		if t := d.Container(known.Container); t != nil {
+			r.Readers = t.Regions
+		}
+		p.Group(known, r)
+	}
 }
+
+func (a *Agent) setPlans(is bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.mu.plans = is
+}
+
+// statuses asks nodes, all at once but for a bound; nil: a node has not answered.
+func (a *Agent) statuses(ctx context.Context, nodes []meta.Node) []*host.Status {
+	out := make([]*host.Status, len(nodes))
+	places := make(chan struct{}, mostAsked)
+	var tasks sync.WaitGroup
+	for i, n := range nodes {
+		places <- struct{}{}
+		tasks.Go(func() {
+			defer func() { <-places }()
+			if s, err := a.status(ctx, n); err == nil {
+				out[i] = &s
+			}
+		})
+	}
+	tasks.Wait()
+	return out
+}
+
+// mostAsked is how many nodes are asked at once.
+const mostAsked = 16
 
 // askTime is how long the planner waits for one node.
 const askTime = 2 * time.Second

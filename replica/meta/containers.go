@@ -1,0 +1,149 @@
+package meta
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"strconv"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/cleavestore/cleave/engine"
+	"github.com/cleavestore/cleave/replica/cluster"
+	"github.com/cleavestore/cleave/replica/topology"
+)
+
+// CreateContainer makes a container known, with a number that no other one has had, and returns it
+// with the number. Its groups begin on t.Nodes. Errors: engine.ErrExists if there is one with the
+// name.
+func (s *Store) CreateContainer(ctx context.Context, t cluster.Container) (cluster.Container, error) {
+	n, err := s.NewIDs(ctx, "containers", 1)
+	if err != nil {
+		return t, err
+	}
+	t.Number = cluster.FirstNumber + n - 1
+	value, err := json.Marshal(t)
+	if err != nil {
+		return t, err
+	}
+	name := s.under("names") + url.PathEscape(t.Name)
+	done, err := s.client.Txn(ctx).
+		If(clientv3.Compare(clientv3.CreateRevision(name), "=", 0)).
+		Then(clientv3.OpPut(name, fmt.Sprint(t.Number)), clientv3.OpPut(s.key("containers", t.Number), string(value))).Commit()
+	if err == nil && !done.Succeeded {
+		err = fmt.Errorf("container %q: %w", t.Name, engine.ErrExists)
+	}
+	return t, err
+}
+
+// FollowContainers calls f for each container that was made while the cluster ran, until ctx ends or
+// f returns an error. It may call f with the same one more than once.
+func (s *Store) FollowContainers(ctx context.Context, f func(cluster.Container) error) error {
+	return s.follow(ctx, "containers", follower{
+		restart: func() {},
+		loaded:  func() {},
+		gone:    func([]byte) error { return nil },
+		put: func(kv *mvccpb.KeyValue) error {
+			var t cluster.Container
+			if err := decodeJSON(kv, &t); err != nil {
+				return err
+			}
+			return f(t)
+		},
+	})
+}
+
+// Drain has a node lose its replicas, or ends that. It stays so until it is ended.
+func (s *Store) Drain(ctx context.Context, node topology.NodeID, on bool) error {
+	key := s.key("drains", uint64(node))
+	var err error
+	if on {
+		_, err = s.client.Put(ctx, key, "{}")
+	} else {
+		_, err = s.client.Delete(ctx, key)
+	}
+	return err
+}
+
+// FollowDrains tells which nodes are to lose their replicas, until ctx ends.
+func (s *Store) FollowDrains(ctx context.Context, f func(node topology.NodeID, on bool)) error {
+	known := make(map[uint64]bool)
+	var seen map[uint64]bool
+	return s.follow(ctx, "drains", follower{
+		restart: func() { seen = make(map[uint64]bool) },
+		loaded: func() {
+			for id := range known {
+				if !seen[id] {
+					delete(known, id)
+					f(topology.NodeID(id), false)
+				}
+			}
+		},
+		gone: func(key []byte) error {
+			id, err := number(key)
+			if err == nil {
+				delete(known, id)
+				f(topology.NodeID(id), false)
+			}
+			return err
+		},
+		put: func(kv *mvccpb.KeyValue) error {
+			id, err := number(kv.Key)
+			if err == nil {
+				known[id], seen[id] = true, true
+				f(topology.NodeID(id), true)
+			}
+			return err
+		},
+	})
+}
+
+// Picture is what is in the store at a time.
+type Picture struct {
+	Nodes      []Node
+	Draining   map[topology.NodeID]bool
+	Containers []cluster.Container // that were made while the cluster ran
+	Groups     []*topology.Group
+	Planner    topology.NodeID // the node that plans; 0: none
+}
+
+// Picture reads what is in the store now.
+func (s *Store) Picture(ctx context.Context) (p Picture, err error) {
+	p.Draining = make(map[topology.NodeID]bool)
+	for kind, take := range map[string]func(kv *mvccpb.KeyValue) error{
+		"nodes": func(kv *mvccpb.KeyValue) error {
+			var n Node
+			err := decodeJSON(kv, &n)
+			p.Nodes = append(p.Nodes, n)
+			return err
+		},
+		"drains": func(kv *mvccpb.KeyValue) error {
+			id, err := number(kv.Key)
+			p.Draining[topology.NodeID(id)] = true
+			return err
+		},
+		"containers": func(kv *mvccpb.KeyValue) error {
+			var t cluster.Container
+			err := decodeJSON(kv, &t)
+			p.Containers = append(p.Containers, t)
+			return err
+		},
+		"groups": func(kv *mvccpb.KeyValue) error {
+			g, err := decodeGroup(kv)
+			p.Groups = append(p.Groups, g)
+			return err
+		},
+	} {
+		if _, err = s.list(ctx, kind, take); err != nil {
+			return p, err
+		}
+	}
+	got, err := s.client.Get(ctx, s.prefix+"planner/", clientv3.WithFirstCreate()...)
+	if err == nil && len(got.Kvs) > 0 {
+		id, bad := strconv.ParseUint(string(got.Kvs[0].Value), 10, 64)
+		p.Planner, err = topology.NodeID(id), bad
+	}
+	return p, err
+}
