@@ -60,7 +60,7 @@ func newNodes(ctx context.Context, pnode, dir string, partitions int) (_ *nodeSe
 		defer l.Close() // until all have one
 		addresses = append(addresses, l.Addr().String())
 	}
-	out, err := exec.CommandContext(ctx, pnode, "init", dir, "--addresses", strings.Join(addresses, ","), "--container", fmt.Sprintf("%s:/k:%d", container, partitions)).CombinedOutput()
+	out, err := exec.CommandContext(ctx, pnode, "init", dir, "--addresses", strings.Join(addresses, ","), "--container", fmt.Sprintf("%s:/k:%d", container, partitions), "--etcd", "none").CombinedOutput()
 	if err != nil {
 		return nil, fmt.Errorf("pnode init: %w: %s", err, out)
 	}

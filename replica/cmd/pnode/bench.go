@@ -43,7 +43,7 @@ func (c *benchCommand) Run(ctx context.Context, e *environment) error {
 		return err
 	}
 	defer remove()
-	t, err := newTrial(ctx, dir, []cluster.Container{{Name: container, PartitionKey: []string{"/k"}, Partitions: c.Partitions}}, c.Profile)
+	t, err := newTrial(ctx, dir, []cluster.Container{{Name: container, PartitionKey: []string{"/k"}, Partitions: c.Partitions}}, c.Profile, false)
 	if err != nil {
 		return err
 	}

@@ -48,12 +48,12 @@ func (c *demoCommand) Run(ctx context.Context, e *environment) error {
 	}
 	defer remove()
 	begun := time.Now()
-	t, err := newTrial(ctx, dir, []cluster.Container{{Name: container, PartitionKey: []string{"/k"}, Partitions: c.Partitions}}, c.Profile)
+	t, err := newTrial(ctx, dir, []cluster.Container{{Name: container, PartitionKey: []string{"/k"}, Partitions: c.Partitions}}, c.Profile, true)
 	if err != nil {
 		return err
 	}
 	defer t.close()
-	fmt.Fprintf(e.stdout, "3 nodes, 3 processes, %d partitions with 3 replicas each: ready after %.1f s\n", c.Partitions, time.Since(begun).Seconds())
+	fmt.Fprintf(e.stdout, "3 nodes, 3 processes with an etcd of 3 members, %d partitions with 3 replicas each: ready after %.1f s\n", c.Partitions, time.Since(begun).Seconds())
 	w := startWriters(ctx, t.client, c.Writers, c.Size)
 	defer w.end()
 	time.Sleep(c.Pause)

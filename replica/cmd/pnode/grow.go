@@ -2,17 +2,12 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"time"
 
 	"github.com/cleavestore/cleave/replica/cluster"
-	"github.com/cleavestore/cleave/replica/host"
-	"github.com/cleavestore/cleave/replica/transport"
 )
 
 // What makes a cluster grow.
@@ -21,8 +16,8 @@ const (
 	joins  = "node joins"
 )
 
-// growTime bounds how long a split, or the move of one replica, is tried.
-const growTime = time.Minute
+// growTime bounds how long a split is tried, or a node that joins waits for its share.
+const growTime = 2 * time.Minute
 
 // grow splits a group and has a node join that takes its share of the replicas, while writers
 // write.
@@ -53,8 +48,8 @@ func (c *demoCommand) grow(ctx context.Context, t *trial, w *writers) (out []rou
 	node := uint64(len(t.d.All()) + 1)
 	r = round{what: joins, node: node}
 	err = r.grow(w, groups, func() (err error) {
-		if err = t.join(ctx, node); err == nil {
-			r.moved, err = t.fill(ctx, node, groups)
+		if err = t.join(node); err == nil {
+			r.moved, err = t.filled(ctx, node, groups)
 		}
 		return err
 	})
@@ -100,62 +95,42 @@ func (w *writers) longest(group uint64, since time.Time) (gap time.Duration) {
 	return gap
 }
 
-// join makes a node that was not there, tells the others of it and starts it.
-func (t *trial) join(ctx context.Context, node uint64) error {
+// join adds a node as the command add does, and starts it. The others hear of it from the metadata store.
+func (t *trial) join(node uint64) error {
 	free, err := freeAddresses(1)
 	if err != nil {
 		return err
 	}
-	at := nodeDir(t.dir, node)
-	authority, err := transport.LoadAuthority(t.dir)
-	if err == nil {
-		err = host.Init(at, node)
-	}
-	if err == nil {
-		err = authority.IssueNode(at, node, time.Now())
-	}
-	if err != nil {
+	if t.d, _, err = addNode(t.dir, cluster.Node{Address: free[0]}); err != nil {
 		return err
 	}
-	t.d.Joined = append(t.d.Joined, cluster.Node{ID: node, Address: free[0]})
-	b, err := json.MarshalIndent(t.d, "", "  ")
-	if err != nil {
-		return err
-	}
-	if err = os.WriteFile(filepath.Join(t.dir, descriptionName), append(b, '\n'), 0o600); err != nil {
-		return err
-	}
-	if err = t.start(node); err != nil {
-		return err
-	}
-	return t.client.Introduce(ctx, node, free[0])
+	return t.start(node)
 }
 
-// fill moves replicas to a node until it has its share, each from the node that has most.
-func (t *trial) fill(ctx context.Context, node uint64, groups []uint64) (moved int, err error) {
-	on := make(map[uint64]int) // replicas of each node
-	all := 0
-	for _, id := range groups {
-		for _, r := range t.client.Descriptor(id).Replicas {
-			on[uint64(r.Node)]++
-			all++
+// filled waits until the planner has given a node its share of the replicas of groups, and nothing
+// moves any more. It returns how many replicas the node has.
+func (t *trial) filled(ctx context.Context, node uint64, groups []uint64) (has int, err error) {
+	for end := time.Now().Add(growTime); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+		if err = errors.Join(ctx.Err(), t.running()); err != nil {
+			return has, err
 		}
-	}
-	for share := all / len(t.d.All()); moved < share; moved++ {
-		id, from := groups[moved%len(groups)], uint64(0)
-		for _, r := range t.client.Descriptor(id).Replicas {
-			if n := uint64(r.Node); from == 0 || on[n] > on[from] {
-				from = n
+		t.client.Refresh(ctx)
+		on := make(map[uint64]int) // replicas of each node
+		all, settled := 0, true
+		for _, id := range groups {
+			g := t.client.Descriptor(id)
+			settled = settled && g != nil && g.Voters() == 3 && len(g.Replicas) == 3
+			if g == nil {
+				continue
+			}
+			for _, r := range g.Replicas {
+				on[uint64(r.Node)]++
+				all++
 			}
 		}
-		each, cancel := context.WithTimeout(ctx, growTime)
-		err := t.client.Move(each, id, from, node)
-		cancel()
-		if err = errors.Join(err, t.running()); err != nil {
-			return moved, fmt.Errorf("group %d from node %d: %w", id, from, err)
+		if has = on[node]; settled && has >= all/len(t.d.All()) {
+			return has, nil
 		}
-		on[from]--
-		on[node]++
 	}
-	return moved, nil
+	return has, fmt.Errorf("node %d has %d replicas after %v", node, has, growTime)
 }

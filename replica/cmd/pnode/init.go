@@ -25,26 +25,47 @@ type initCommand struct {
 	Dir        string   `arg:"" help:"Directory to be made, with one directory for each node and one for clients."`
 	Addresses  []string `help:"Addresses of the nodes, host:port; node 1 is the first." default:"127.0.0.1:7101,127.0.0.1:7102,127.0.0.1:7103"`
 	Containers []string `name:"container" help:"A container: name:partition key path:partitions. May be repeated." default:"items:/k:8"`
+	Etcd       []string `help:"URLs of an etcd that exists and is to keep the map; none: no map, so that nothing splits or moves by itself. Default: an etcd within the first three nodes, at their ports + 100 and + 200." placeholder:"URL"`
+	Name       string   `help:"Name of the cluster, which tells it from others in the same etcd." default:"cluster"`
+	Regions    []string `help:"Regions of the nodes, in the order of the addresses. Groups begin in the first one." placeholder:"REGION"`
+	Zones      []string `help:"What fails together, such as racks, in the order of the addresses." placeholder:"ZONE"`
+	Readers    []string `help:"Regions in which the containers have readers: replicas that do not vote." placeholder:"REGION"`
 }
 
 // Run implements the command.
 func (c *initCommand) Run(e *environment) error {
 	d := cluster.Cluster{}
 	for i, a := range c.Addresses {
-		d.Nodes = append(d.Nodes, cluster.Node{ID: uint64(i + 1), Address: a})
+		n := cluster.Node{ID: uint64(i + 1), Address: a, Region: at(c.Regions, i), Zone: at(c.Zones, i)}
+		if n.Region == at(c.Regions, 0) {
+			d.Nodes = append(d.Nodes, n)
+		} else {
+			d.Joined = append(d.Joined, n)
+		}
+	}
+	switch {
+	case len(c.Etcd) == 0:
+		m, err := membersOf(d.Nodes)
+		if err != nil {
+			return cli.Usage(err)
+		}
+		d.Metadata = &cluster.Metadata{Name: c.Name, Members: m}
+	case c.Etcd[0] != "none":
+		d.Metadata = &cluster.Metadata{Name: c.Name, Endpoints: c.Etcd}
 	}
 	for _, text := range c.Containers {
 		t, err := parseContainer(text)
 		if err != nil {
 			return cli.Usage(err)
 		}
+		t.Regions = c.Readers
 		d.Containers = append(d.Containers, t)
 	}
 	if err := makeCluster(c.Dir, &d); err != nil {
 		return err
 	}
-	fmt.Fprintf(e.stdout, "%s: %d nodes, %d groups\n", filepath.Join(c.Dir, descriptionName), len(d.Nodes), len(d.Groups()))
-	for _, n := range d.Nodes {
+	fmt.Fprintf(e.stdout, "%s: %d nodes, %d groups\n", filepath.Join(c.Dir, descriptionName), len(d.All()), len(d.Groups()))
+	for _, n := range d.All() {
 		fmt.Fprintf(e.stdout, "pnode serve %s\n", nodeDir(c.Dir, n.ID))
 	}
 	return nil
@@ -81,12 +102,8 @@ func makeCluster(dir string, d *cluster.Cluster) error {
 	if err != nil {
 		return err
 	}
-	for _, n := range d.Nodes {
-		at := nodeDir(dir, n.ID)
-		if err = host.Init(at, n.ID); err != nil {
-			return err
-		}
-		if err = authority.IssueNode(at, n.ID, now); err != nil {
+	for _, n := range d.All() {
+		if err = makeNode(authority, dir, n.ID); err != nil {
 			return err
 		}
 	}
@@ -98,6 +115,48 @@ func makeCluster(dir string, d *cluster.Cluster) error {
 		return err
 	}
 	return os.WriteFile(filepath.Join(dir, descriptionName), append(b, '\n'), 0o600)
+}
+
+// makeNode makes the directory of a node.
+func makeNode(authority *transport.Authority, dir string, node uint64) error {
+	at := nodeDir(dir, node)
+	if err := host.Init(at, node); err != nil {
+		return err
+	}
+	return authority.IssueNode(at, node, time.Now())
+}
+
+func at(list []string, i int) string {
+	if i < len(list) {
+		return list[i]
+	}
+	return ""
+}
+
+// The etcd within a node has these ports above that of the node.
+const (
+	peerPort, clientPort = 100, 200
+	mostMembers          = 3
+)
+
+// membersOf returns the members of an etcd within the first nodes: one, or three.
+func membersOf(nodes []cluster.Node) (out []cluster.Member, err error) {
+	n := mostMembers
+	if len(nodes) < n {
+		n = 1
+	}
+	for _, o := range nodes[:min(n, len(nodes))] {
+		host, text, err := net.SplitHostPort(o.Address)
+		if err != nil {
+			return nil, fmt.Errorf("address %q is not host:port: %w", o.Address, err)
+		}
+		port, err := strconv.Atoi(text)
+		if err != nil || port+clientPort > 65535 {
+			return nil, fmt.Errorf("address %q: etcd would have the ports %s + %d and + %d; give others in %s, or --etcd", o.Address, text, peerPort, clientPort, descriptionName)
+		}
+		out = append(out, cluster.Member{Node: o.ID, Peer: net.JoinHostPort(host, strconv.Itoa(port+peerPort)), Client: net.JoinHostPort(host, strconv.Itoa(port+clientPort))})
+	}
+	return out, nil
 }
 
 // freeAddresses returns addresses of this machine at which nobody listens.

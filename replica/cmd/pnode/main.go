@@ -21,11 +21,15 @@ import (
 )
 
 type commands struct {
-	Init   initCommand   `cmd:"" help:"Make a new cluster: its description, certificates, and directories of nodes."`
-	Serve  serveCommand  `cmd:"" help:"Run a node."`
-	Status statusCommand `cmd:"" help:"Show the nodes and groups of a cluster."`
-	Demo   demoCommand   `cmd:"" help:"Run three nodes on this machine, kill leaders while writes go on, and check every acknowledged write."`
-	Bench  benchCommand  `cmd:"" help:"Run three nodes on this machine and measure them."`
+	Init      initCommand      `cmd:"" help:"Make a new cluster: its description, certificates, and directories of nodes."`
+	Serve     serveCommand     `cmd:"" help:"Run a node."`
+	Add       addCommand       `cmd:"" help:"Add a node to a cluster: its id, certificate and directory."`
+	Drain     drainCommand     `cmd:"" help:"Have a node lose its replicas, and show how far that is."`
+	Move      moveCommand      `cmd:"" help:"Move a replica of a group from one node to another."`
+	Container containerCommand `cmd:"" help:"Make a container while the cluster runs."`
+	Status    statusCommand    `cmd:"" help:"Show the nodes and groups of a cluster."`
+	Demo      demoCommand      `cmd:"" help:"Run three nodes on this machine, kill leaders while writes go on, and check every acknowledged write."`
+	Bench     benchCommand     `cmd:"" help:"Run three nodes on this machine and measure them."`
 }
 
 // environment is what commands work with.

@@ -30,13 +30,13 @@ func run(t *testing.T, args ...string) (status int, stdout, stderr string) {
 }
 
 // TestDemo: a leader that is killed loses nothing that was acknowledged, nor does a split, nor a
-// node that joins and takes its share: of 5 groups with 3 replicas each, 3 replicas.
+// node that joins and takes its share: of 5 groups with 3 replicas each, 3 or 4 replicas, as the planner says.
 func TestDemo(t *testing.T) {
 	status, out, errs := run(t, "demo", "--rounds", "1", "--stop", "0", "--all", "0", "--pause", "100ms", "--writers", "8", "--partitions", "4", "--dir", filepath.Join(t.TempDir(), "cluster"))
 	if status != 0 {
 		t.Fatalf("status %d: %s%s", status, out, errs)
 	}
-	for _, want := range []string{`kill -9: gap p50 \d`, `split +1 +1 `, `node joins +4 `, `node 4 took 3 replicas`, `writes acknowledged +[1-9]`, `that were stale +0\n`, `lost +0\n`, `never written +0\n`} {
+	for _, want := range []string{`kill -9: gap p50 \d`, `split +1 +1 `, `node joins +4 `, `node 4 took [34] replicas`, `writes acknowledged +[1-9]`, `that were stale +0\n`, `lost +0\n`, `never written +0\n`} {
 		if !regexp.MustCompile(want).MatchString(out) {
 			t.Errorf("%s is not in %s", want, out)
 		}

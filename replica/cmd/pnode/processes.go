@@ -24,6 +24,7 @@ type trial struct {
 	d       *cluster.Cluster
 	client  *client.Client
 	profile bool
+	planned bool // an etcd runs within the nodes, and one of them plans
 	nodes   map[uint64]*process
 }
 
@@ -35,15 +36,20 @@ type process struct {
 }
 
 // newTrial makes a cluster of three nodes and starts them.
-func newTrial(ctx context.Context, dir string, containers []cluster.Container, profile bool) (_ *trial, err error) {
-	t := &trial{dir: dir, profile: profile, nodes: make(map[uint64]*process)}
-	addresses, err := freeAddresses(3)
+func newTrial(ctx context.Context, dir string, containers []cluster.Container, profile, planned bool) (_ *trial, err error) {
+	t := &trial{dir: dir, profile: profile, planned: planned, nodes: make(map[uint64]*process)}
+	addresses, err := freeAddresses(9)
 	if err != nil {
 		return nil, err
 	}
 	t.d = &cluster.Cluster{Containers: containers}
-	for i, a := range addresses {
+	var members []cluster.Member
+	for i, a := range addresses[:3] {
 		t.d.Nodes = append(t.d.Nodes, cluster.Node{ID: uint64(i + 1), Address: a})
+		members = append(members, cluster.Member{Node: uint64(i + 1), Peer: addresses[3+i], Client: addresses[6+i]})
+	}
+	if planned {
+		t.d.Metadata = &cluster.Metadata{Name: "demo", Members: members}
 	}
 	if err = makeCluster(dir, t.d); err != nil {
 		return nil, err
@@ -71,6 +77,9 @@ func (t *trial) start(node uint64) error {
 		return err
 	}
 	args := []string{"serve", nodeDir(t.dir, node)}
+	if t.planned { // faster than otherwise, and without splits that nobody has asked for
+		args = append(args, "--every", "200ms", "--split-rate", "1e9")
+	}
 	if t.profile {
 		args = append(args, "--profile", filepath.Join(t.dir, fmt.Sprintf("node%d.pprof", node)))
 	}

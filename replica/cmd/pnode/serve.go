@@ -10,6 +10,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime/pprof"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 	"github.com/cleavestore/cleave/internal/cli"
 	"github.com/cleavestore/cleave/replica/cluster"
 	"github.com/cleavestore/cleave/replica/host"
+	"github.com/cleavestore/cleave/replica/placement"
 	"github.com/cleavestore/cleave/replica/serve"
 	"github.com/cleavestore/cleave/replica/transport"
 )
@@ -26,7 +28,31 @@ type serveCommand struct {
 	Cluster string   `help:"Description of the cluster. Default: cluster.json in the directory above."`
 	HTTP    string   `help:"Address of a page with the status of the node, for a browser on this machine; /status.json has it for programs." placeholder:"HOST:PORT"`
 	Memory  cli.Size `help:"Memory budget of the store." default:"256MiB"`
-	Profile string   `help:"Write a profile of the processor here until the node ends." hidden:""`
+	etcdFlags
+	Disk      cli.Size      `help:"Size of the node's disk, by which groups are placed. Default: what is free when the node starts."`
+	Rate      float64       `help:"RU/s that the node can carry, by which groups are placed too. 0: not considered."`
+	SplitSize cli.Size      `help:"Size of a group above which it is split." default:"50GiB"`
+	SplitRate float64       `help:"RU/s of a group's leader above which it is split." default:"10000"`
+	Grace     time.Duration `help:"For how long a node may be silent before its replicas are replaced." default:"30s"`
+	Lease     time.Duration `help:"How long the node's lease in the metadata store lasts." default:"10s"`
+	Every     time.Duration `help:"How often the node looks for steps, and plans." default:"1s" hidden:""`
+	Profile   string        `help:"Write a profile of the processor here until the node ends." hidden:""`
+}
+
+// etcdFlags say how an etcd is reached that exists.
+type etcdFlags struct {
+	EtcdCA   string `name:"etcd-ca" help:"Authority of an etcd that exists, if the system does not know it." placeholder:"FILE"`
+	EtcdCert string `name:"etcd-cert" help:"Certificate for an etcd that exists." placeholder:"FILE"`
+	EtcdKey  string `name:"etcd-key" help:"And its key." placeholder:"FILE"`
+}
+
+// serveDefaults returns the command with the defaults of its flags.
+func serveDefaults() *serveCommand {
+	return &serveCommand{Memory: 256 << 20, SplitSize: 50 << 30, SplitRate: 10_000, Grace: 30 * time.Second, Lease: 10 * time.Second, Every: time.Second}
+}
+
+func (c *serveCommand) policy() placement.Policy {
+	return placement.Policy{Grace: c.Grace, SplitBytes: int64(c.SplitSize), SplitLoad: c.SplitRate, Even: true}
 }
 
 // Run implements the command.
@@ -71,9 +97,15 @@ func (c *serveCommand) Run(ctx context.Context, e *environment) (err error) {
 			peers[n.ID] = n.Address
 		}
 	}
+	log := slog.New(slog.NewTextHandler(e.stderr, nil))
+	var part atomic.Pointer[nodeMetadata]
 	h, err := host.Open(ctx, host.Config{
 		Node: node, Cluster: d, Dir: c.Dir, Client: serve.Client, Engine: &engine.Options{MemoryBudget: int64(c.Memory)},
-		Logger: slog.New(slog.NewTextHandler(e.stderr, nil)),
+		Logger: log,
+		Avoid: func(node uint64) bool {
+			m := part.Load()
+			return m != nil && m.agent.Draining(node)
+		},
 		Network: func(handler transport.Handler) (host.Network, error) {
 			return transport.New(transport.Config{Node: node, Credentials: creds, Peers: peers, Listener: listener, Handler: handler}), nil
 		},
@@ -81,19 +113,24 @@ func (c *serveCommand) Run(ctx context.Context, e *environment) (err error) {
 	if err != nil {
 		return err
 	}
+	m, err := c.joinMetadata(ctx, d, me, h, creds, log)
+	if err != nil {
+		return errors.Join(err, h.Close())
+	}
+	part.Store(m)
 	if c.HTTP != "" {
-		page, err := servePage(c.HTTP, h)
+		page, err := servePage(c.HTTP, h, m)
 		if err != nil {
-			return errors.Join(err, h.Close())
+			return errors.Join(err, m.close(), h.Close())
 		}
 		defer page.Close()
 	}
 	fmt.Fprintf(e.stdout, "node %d serves at %s\n", node, me.Address)
 	select {
 	case <-ctx.Done():
-		return h.Close()
+		return errors.Join(m.close(), h.Close())
 	case <-h.Failed():
-		return errors.Join(h.Failure(), h.Close())
+		return errors.Join(h.Failure(), m.close(), h.Close())
 	}
 }
 

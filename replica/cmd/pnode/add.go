@@ -1,0 +1,94 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/cleavestore/cleave/internal/vfs"
+	"github.com/cleavestore/cleave/replica/cluster"
+	"github.com/cleavestore/cleave/replica/transport"
+)
+
+type addCommand struct {
+	Dir     string `arg:"" help:"Directory that init has made, with the key of the authority."`
+	Address string `arg:"" help:"Address of the new node, host:port."`
+	Region  string `help:"Region of the node. Default: that of node 1."`
+	Zone    string `help:"What fails together with it, such as its rack."`
+	Serve   bool   `help:"Run the node, on this machine."`
+}
+
+// Run implements the command.
+func (c *addCommand) Run(ctx context.Context, e *environment) error {
+	d, n, err := addNode(c.Dir, cluster.Node{Address: c.Address, Region: c.Region, Zone: c.Zone})
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(e.stdout, "node %d at %s is in %s, and has a certificate in %s\n", n.ID, n.Address, filepath.Join(c.Dir, descriptionName), nodeDir(c.Dir, n.ID))
+	if d.Metadata == nil {
+		// Without a metadata store the other nodes hear of it from here.
+		cl, _, err := openClient(c.Dir)
+		if err != nil {
+			return err
+		}
+		defer cl.Close()
+		each, cancel := context.WithTimeout(ctx, 5*time.Second)
+		defer cancel()
+		if err = cl.Introduce(each, n.ID, n.Address); err != nil {
+			fmt.Fprintf(e.stderr, "%v: that node knows it when it is started again\n", err)
+		}
+	}
+	if c.Serve {
+		fmt.Fprintln(e.stdout, "it serves until it is interrupted")
+		s := serveDefaults()
+		s.Dir = nodeDir(c.Dir, n.ID)
+		return s.Run(ctx, e)
+	}
+	fmt.Fprintf(e.stdout, "copy the directory and %s to its machine, and run there: pnode serve %s\n", descriptionName, nodeDir(c.Dir, n.ID))
+	return nil
+}
+
+// addNode makes a node that was not there: an id, which no node has had, a certificate, a directory
+// and an entry in the description of the cluster.
+func addNode(dir string, n cluster.Node) (*cluster.Cluster, *cluster.Node, error) {
+	d, err := cluster.Load(filepath.Join(dir, descriptionName))
+	if err != nil {
+		return nil, nil, err
+	}
+	authority, err := transport.LoadAuthority(dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, o := range d.All() {
+		n.ID = max(n.ID, o.ID+1)
+	}
+	// A directory of an id that is not in the description, of a node that was struck out, say.
+	for {
+		if _, err = os.Stat(nodeDir(dir, n.ID)); err != nil {
+			break
+		}
+		n.ID++
+	}
+	if n.Region == "" {
+		n.Region = d.Nodes[0].Region
+	}
+	d.Joined = append(d.Joined, n)
+	b, err := json.MarshalIndent(d, "", "  ")
+	if err != nil {
+		return nil, nil, err
+	}
+	if d, err = cluster.Decode(b); err != nil {
+		return nil, nil, err
+	}
+	if err = makeNode(authority, dir, n.ID); err != nil {
+		return nil, nil, err
+	}
+	fs, err := vfs.OpenRoot(dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	return d, d.Node(n.ID), vfs.WriteFileAtomic(fs, descriptionName+".tmp", descriptionName, append(b, '\n'))
+}

@@ -1,0 +1,307 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/cleavestore/cleave/internal/cli"
+	"github.com/cleavestore/cleave/replica/client"
+	"github.com/cleavestore/cleave/replica/cluster"
+	"github.com/cleavestore/cleave/replica/meta"
+	"github.com/cleavestore/cleave/replica/topology"
+	"github.com/cleavestore/cleave/replica/transport"
+)
+
+// lookEvery is how often a command looks how far something has come.
+const lookEvery = 500 * time.Millisecond
+
+// storeTime bounds how long a command waits for an answer of the metadata store.
+const storeTime = 5 * time.Second
+
+// errNoMetadata says that a cluster has no metadata store.
+var errNoMetadata = errors.New("the cluster has no metadata store, so nothing is planned in it")
+
+// operator is what commands have that change a cluster.
+type operator struct {
+	d      *cluster.Cluster
+	client *client.Client
+	store  *meta.Store
+	close  func()
+}
+
+// newOperator connects to the cluster of a directory of init.
+func newOperator(dir string, f *etcdFlags) (*operator, error) {
+	cl, d, err := openClient(dir)
+	if err != nil {
+		return nil, err
+	}
+	o := &operator{d: d, client: cl, close: cl.Close}
+	if d.Metadata == nil {
+		return o, nil
+	}
+	creds, err := transport.LoadCredentials(filepath.Join(dir, clientDir))
+	if err != nil {
+		cl.Close()
+		return nil, err
+	}
+	etcd, err := connectMetadata(d.Metadata, creds, f.EtcdCA, f.EtcdCert, f.EtcdKey)
+	if err != nil {
+		cl.Close()
+		return nil, err
+	}
+	o.close = func() { cl.Close(); _ = etcd.Close() }
+	o.store, err = meta.New(etcd, d.Metadata.Name)
+	if err != nil {
+		o.close()
+		return nil, err
+	}
+	return o, nil
+}
+
+// picture reads what the metadata store has.
+func (o *operator) picture(ctx context.Context) (p meta.Picture, err error) {
+	if o.store == nil {
+		return p, errNoMetadata
+	}
+	each, cancel := context.WithTimeoutCause(ctx, storeTime, fmt.Errorf("the metadata store (%s) has not answered within %v: do its members run?", where(o.d.Metadata), storeTime))
+	defer cancel()
+	if p, err = o.store.Picture(each); err != nil && each.Err() != nil {
+		err = context.Cause(each)
+	}
+	return p, err
+}
+
+// where says where the metadata store is.
+func where(m *cluster.Metadata) string {
+	at := slices.Clone(m.Endpoints)
+	for _, o := range m.Members {
+		at = append(at, o.Client)
+	}
+	return strings.Join(at, ", ")
+}
+
+type containerCommand struct {
+	Dir       string   `arg:"" help:"Directory that init has made."`
+	Container string   `arg:"" help:"The container: name:partition key path:partitions."`
+	Readers   []string `help:"Regions in which it has readers: replicas that do not vote." placeholder:"REGION"`
+	etcdFlags
+}
+
+// Run implements the command.
+func (c *containerCommand) Run(ctx context.Context, e *environment) error {
+	t, err := parseContainer(c.Container)
+	if err != nil {
+		return cli.Usage(err)
+	}
+	t.Regions = c.Readers
+	o, err := newOperator(c.Dir, &c.etcdFlags)
+	if err != nil {
+		return err
+	}
+	defer o.close()
+	p, err := o.picture(ctx)
+	if err != nil {
+		return err
+	}
+	if o.d.Container(t.Name) != nil {
+		return fmt.Errorf("container %q is in %s", t.Name, descriptionName)
+	}
+	region := o.d.Nodes[0].Region
+	for _, n := range p.Nodes {
+		if n.Region == region && !p.Draining[n.ID] {
+			t.Nodes = append(t.Nodes, uint64(n.ID))
+		}
+	}
+	slices.Sort(t.Nodes)
+	if t.Replicas = o.voters(); len(t.Nodes) < t.Replicas {
+		return fmt.Errorf("container %q is to have %d replicas, and %d nodes of region %q hold a lease", t.Name, t.Replicas, len(t.Nodes), region)
+	}
+	if _, err = o.d.With(t); err != nil {
+		return err
+	}
+	if t, err = o.store.CreateContainer(ctx, t); err != nil {
+		return err
+	}
+	for {
+		if p, err = o.picture(ctx); err != nil {
+			return err
+		}
+		n := 0
+		for _, g := range p.Groups {
+			if g.Container == t.Name {
+				n++
+			}
+		}
+		if n >= t.Partitions {
+			fmt.Fprintf(e.stdout, "container %q has %d groups on the nodes %v\n", t.Name, n, t.Nodes)
+			return nil
+		}
+		if err = wait(ctx); err != nil {
+			return fmt.Errorf("container %q is made; %d of its %d groups have a leader: %w", t.Name, n, t.Partitions, err)
+		}
+	}
+}
+
+// voters is how many replicas of a group vote.
+func (o *operator) voters() int {
+	if o.d.Replicas != 0 {
+		return o.d.Replicas
+	}
+	return min(3, len(o.d.Nodes))
+}
+
+func wait(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-time.After(lookEvery):
+		return nil
+	}
+}
+
+type drainCommand struct {
+	Dir  string `arg:"" help:"Directory that init has made."`
+	Node uint64 `arg:"" help:"Node that is to lose its replicas."`
+	Undo bool   `help:"The node is to have replicas again."`
+	etcdFlags
+}
+
+// Run implements the command.
+func (c *drainCommand) Run(ctx context.Context, e *environment) error {
+	o, err := newOperator(c.Dir, &c.etcdFlags)
+	if err != nil {
+		return err
+	}
+	defer o.close()
+	p, err := o.picture(ctx)
+	if err != nil {
+		return err
+	}
+	node := topology.NodeID(c.Node)
+	at := slices.IndexFunc(p.Nodes, func(n meta.Node) bool { return n.ID == node })
+	if at < 0 && o.d.Node(c.Node) == nil {
+		return fmt.Errorf("there is no node %d", c.Node)
+	}
+	if c.Undo {
+		if err = o.store.Drain(ctx, node, false); err == nil {
+			fmt.Fprintf(e.stdout, "node %d may have replicas\n", c.Node)
+		}
+		return err
+	}
+	others := 0
+	for _, n := range p.Nodes {
+		if n.ID != node && !p.Draining[n.ID] && (at < 0 || n.Region == p.Nodes[at].Region) {
+			others++
+		}
+	}
+	if others < o.voters() {
+		return fmt.Errorf("node %d cannot be drained: %d other nodes of its region hold a lease and are not drained, and a group has %d replicas. Add a node first: pnode add %s ADDRESS", c.Node, others, o.voters(), c.Dir)
+	}
+	if err = o.store.Drain(ctx, node, true); err != nil {
+		return err
+	}
+	before, last := -1, ""
+	for {
+		o.client.Refresh(ctx)
+		var left []string
+		for _, g := range o.client.Descriptors() {
+			if _, on := g.On(node); !on {
+				continue
+			}
+			text := fmt.Sprint("group ", g.ID)
+			if in, moving := g.Moving(); moving {
+				text += fmt.Sprintf(" goes to node %d", in.Node)
+			}
+			left = append(left, text)
+		}
+		before = max(before, len(left))
+		if len(left) == 0 {
+			fmt.Fprintf(e.stdout, "node %d has no replicas. It stays so until: pnode drain %s %d --undo\n", c.Node, c.Dir, c.Node)
+			return nil
+		}
+		moving := slices.DeleteFunc(slices.Clone(left), func(s string) bool { return !strings.Contains(s, "goes") })
+		if line := fmt.Sprintf("node %d: %d of %d replicas remain. %s", c.Node, len(left), before, strings.Join(moving, ", ")); line != last {
+			fmt.Fprintln(e.stdout, line)
+			last = line
+		}
+		if err = wait(ctx); err != nil {
+			return fmt.Errorf("the drain goes on, and ends with --undo: %w", err)
+		}
+	}
+}
+
+type moveCommand struct {
+	Dir   string `arg:"" help:"Directory that init has made."`
+	Group uint64 `arg:"" help:"Group, as status shows it."`
+	From  uint64 `arg:"" help:"Node that has a replica."`
+	To    uint64 `arg:"" help:"Node that is to have it."`
+	etcdFlags
+}
+
+// Run implements the command.
+func (c *moveCommand) Run(ctx context.Context, e *environment) error {
+	o, err := newOperator(c.Dir, &c.etcdFlags)
+	if err != nil {
+		return err
+	}
+	defer o.close()
+	o.client.Refresh(ctx)
+	g := o.client.Descriptor(c.Group)
+	if g == nil {
+		return fmt.Errorf("there is no group %d", c.Group)
+	}
+	if _, on := g.On(topology.NodeID(c.From)); !on {
+		return fmt.Errorf("group %d has no replica on node %d", c.Group, c.From)
+	}
+	if _, on := g.On(topology.NodeID(c.To)); on {
+		return fmt.Errorf("group %d has a replica on node %d already", c.Group, c.To)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	moved := make(chan error, 1)
+	go func() { moved <- o.client.Move(ctx, c.Group, c.From, c.To) }()
+	last := ""
+	for {
+		select {
+		case err = <-moved:
+			if err == nil {
+				fmt.Fprintf(e.stdout, "group %d is on node %d, and not on node %d\n", c.Group, c.To, c.From)
+			}
+			return err
+		case <-time.After(lookEvery):
+		}
+		line := o.progress(ctx, c.Group, c.To)
+		if line != last {
+			fmt.Fprintln(e.stdout, line)
+			last = line
+		}
+	}
+}
+
+// progress says how far the replica of a group has come that a node gets.
+func (o *operator) progress(ctx context.Context, group, to uint64) string {
+	for _, s := range statusOf(ctx, o.client, o.d) {
+		if s.Status == nil {
+			continue
+		}
+		for _, g := range s.Status.Groups {
+			if g.ID != group || !g.Leads {
+				continue
+			}
+			switch {
+			case g.Incoming == to && g.Lacks != nil:
+				return fmt.Sprintf("group %d: node %d lacks %d entries", group, to, *g.Lacks)
+			case g.Incoming == to:
+				return fmt.Sprintf("group %d: node %d gets a snapshot of %d bytes", group, to, g.Bytes)
+			case slices.Contains(g.Replicas, to):
+				return fmt.Sprintf("group %d: the replica on node %d votes", group, to)
+			}
+		}
+	}
+	return fmt.Sprintf("group %d: node %d is asked", group, to)
+}
