@@ -45,6 +45,9 @@ type Config struct {
 	TryTime time.Duration
 	// Near is a node that reads below Strong ask first. 0: all in turn.
 	Near uint64
+	// Region is where reads below Strong look first, if Near is 0: for replicas on nodes of the region,
+	// as Cluster describes them, readers too. Others are asked if none answers.
+	Region string
 	// Bounds are those of reads with bounded staleness. Age 0: five seconds and 100,000 entries.
 	Bounds protocol.Bounds
 }
@@ -109,7 +112,7 @@ func New(cfg Config) *Client {
 		t.Stop()
 		return t
 	}
-	c.routes.init(cfg.Cluster)
+	c.routes.init(cfg.Cluster, cfg.Region)
 	return c
 }
 

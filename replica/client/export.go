@@ -32,7 +32,7 @@ func (c *Client) Export(ctx context.Context, id uint64, w io.Writer) (g *topolog
 	var errs []error
 	for _, node := range append(nodes, leader) {
 		begun := false
-		index, begun, err = c.exportFrom(ctx, node, id, w)
+		index, begun, err = c.exportFrom(ctx, node, id, false, w)
 		if err == nil || begun || ctx.Err() != nil {
 			return g, index, err
 		}
@@ -41,12 +41,19 @@ func (c *Client) Export(ctx context.Context, id uint64, w io.Writer) (g *topolog
 	return g, 0, errors.Join(errs...)
 }
 
+// ExportAlone is Export of what the replica on a node has, without asking a leader: for a group whose
+// voters are lost. Writes that were acknowledged may be missing.
+func (c *Client) ExportAlone(ctx context.Context, node, id uint64, w io.Writer) (index uint64, err error) {
+	index, _, err = c.exportFrom(ctx, node, id, true, w)
+	return index, err
+}
+
 // exportFrom exports from one node. begun says that w has got something.
-func (c *Client) exportFrom(ctx context.Context, node, id uint64, w io.Writer) (index uint64, begun bool, err error) {
+func (c *Client) exportFrom(ctx context.Context, node, id uint64, alone bool, w io.Writer) (index uint64, begun bool, err error) {
 	size := uint64(0)
 	for at := uint64(0); at == 0 || at < size; {
 		r, _ := c.askFor(ctx, exportTime, node, protocol.Export, func(dst []byte, number uint64) []byte {
-			return protocol.AppendExport(dst, number, id, at)
+			return protocol.AppendExport(dst, number, id, at, alone)
 		})
 		if err = errors.Join(r.err, r.Err); err != nil {
 			return 0, begun, err

@@ -135,8 +135,15 @@ func (v View) read(ctx context.Context, kind transport.Kind, q *protocol.ReadReq
 // nearest chooses a node of which any will do.
 func (t *try) nearest() uint64 {
 	near := t.c.cfg.Near
-	if t.count == 1 && slices.Contains(t.g.Replicas, near) {
+	if t.count == 1 && (slices.Contains(t.g.Replicas, near) || slices.Contains(t.g.Readers, near)) {
 		return near
+	}
+	if local := t.g.local; near == 0 && t.count <= len(local) {
+		t.at = int(t.c.turn.Add(1) % uint64(len(local)))
+		if n := local[t.at]; n != t.avoid || len(local) == 1 {
+			return n
+		}
+		return local[(t.at+1)%len(local)]
 	}
 	if t.count == 1 || near != 0 && t.count == 2 {
 		t.at = int(t.c.turn.Add(1) % uint64(len(t.g.Replicas)))

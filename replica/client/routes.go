@@ -26,6 +26,7 @@ type routes struct {
 	mu      sync.Mutex // of known, and of changes of now
 	known   *topology.Map
 	cluster *cluster.Cluster
+	region  string
 
 	asking struct {
 		sync.Mutex
@@ -44,7 +45,9 @@ type picture struct {
 type groupState struct {
 	ID       uint64
 	Range    partmap.Range
-	Replicas []uint64 // nodes
+	Replicas []uint64 // nodes whose replicas vote
+	Readers  []uint64 // nodes whose replicas do not
+	local    []uint64 // of both, those in the region of the client
 	*progress
 }
 
@@ -70,8 +73,8 @@ func newLink(n cluster.Node) *link {
 	return l
 }
 
-func (s *routes) init(d *cluster.Cluster) {
-	s.known, s.cluster = topology.NewMap(), d
+func (s *routes) init(d *cluster.Cluster, region string) {
+	s.known, s.cluster, s.region = topology.NewMap(), d, region
 	p := &picture{links: make(map[uint64]*link)}
 	for _, n := range d.All() {
 		p.links[n.ID] = newLink(n)
@@ -98,8 +101,17 @@ func (s *routes) draw(links map[uint64]*link, before *picture) *picture {
 		for _, g := range s.known.Groups(name) {
 			o := &groupState{ID: uint64(g.ID), Range: g.Range}
 			for _, r := range g.Replicas {
-				if r.Role == topology.Voter {
-					o.Replicas = append(o.Replicas, uint64(r.Node))
+				node := uint64(r.Node)
+				switch r.Role {
+				case topology.Voter:
+					o.Replicas = append(o.Replicas, node)
+				case topology.Learner:
+					o.Readers = append(o.Readers, node)
+				default:
+					continue
+				}
+				if n := s.cluster.Node(node); s.region != "" && n != nil && n.Region == s.region {
+					o.local = append(o.local, node)
 				}
 			}
 			if before != nil && before.byID[o.ID] != nil {

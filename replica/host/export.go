@@ -25,14 +25,25 @@ type Export struct {
 // confirmTime bounds how long an export waits for a leader.
 const confirmTime = 10 * time.Second
 
-// Export writes the content of a group's partition, with everything that was acknowledged before the
-// call, to a file that Close removes. The node has room for that, or the error of its file system is
-// returned. Errors: ErrNoGroup; group.ErrBusy if no leader answers.
-func (h *Host) Export(ctx context.Context, id uint64) (_ *Export, err error) {
+// Export writes the content of a group's partition to a file that Close removes. It has everything that
+// was acknowledged before the call, unless alone is set: then no leader is asked, and what the replica
+// has is written. The node has room for that, or the error of its file system is returned. Error:
+// ErrNoGroup, also if there is no leader.
+func (h *Host) Export(ctx context.Context, id uint64, alone bool) (_ *Export, err error) {
 	r := h.replicas.get(id)
 	if r == nil {
 		return nil, fmt.Errorf("group %d: %w", id, ErrNoGroup)
 	}
+	if !alone {
+		if err = h.confirmed(ctx, id); err != nil {
+			return nil, err
+		}
+	}
+	return h.export(ctx, r)
+}
+
+// confirmed waits until the replica here has everything that was acknowledged before the call.
+func (h *Host) confirmed(ctx context.Context, id uint64) (err error) {
 	confirmed := make(chan error, 1)
 	h.Confirm(id, func(err error) { confirmed <- err })
 	select {
@@ -44,9 +55,10 @@ func (h *Host) Export(ctx context.Context, id uint64) (_ *Export, err error) {
 	case <-time.After(confirmTime):
 		err = fmt.Errorf("group %d has no leader: %w", id, ErrNoGroup)
 	}
-	if err != nil {
-		return nil, err
-	}
+	return err
+}
+
+func (h *Host) export(ctx context.Context, r *replica) (*Export, error) {
 	c, err := h.db.Container(r.def.Container)
 	if err != nil {
 		return nil, err

@@ -58,6 +58,7 @@ type replica struct {
 		partition                                 atomic.Uint64 // of the store; 0: there is none
 		known                                     atomic.Uint64 // newest entry of the log
 		confirmed                                 atomic.Int64  // when the newest round of reads began that was confirmed, as Host.moment has it
+		silent                                    atomic.Int64  // ticks since it has heard of a leader
 		failed                                    atomic.Pointer[error]
 	}
 }
@@ -499,6 +500,7 @@ func (r *replica) publish() {
 	changed = s.leader.Swap(leader) != leader || changed
 	s.term.Store(v.Term)
 	s.applied.Store(r.g.Applied())
+	s.silent.Store(int64(r.idle))
 	s.held.Store(r.g.Held())
 	s.partition.Store(uint64(r.g.Partition()))
 	last, _ := r.log.LastIndex() // never fails

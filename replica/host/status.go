@@ -43,6 +43,7 @@ type GroupStatus struct {
 	Readers   []uint64 `json:"readers,omitempty"`  // nodes whose replicas do not vote, and are read from
 	Load      float64  `json:"load"`               // RU/s that this replica serves
 	Behind    uint64   `json:"behind"`             // entries in the log that are not applied yet
+	Silent    float64  `json:"silent_seconds"`     // since this replica has heard of a leader; of one that leads: 0
 	Bytes     int64    `json:"bytes"`              // of the partition, in files and in memory
 	Lacks     *uint64  `json:"lacks,omitempty"`    // entries that it still lacks, as far as the leader knows
 	Leader    uint64   `json:"leader"`             // node; 0: none is known
@@ -90,6 +91,9 @@ func (h *Host) Status() Status {
 		}
 		if err := r.status.failed.Load(); err != nil {
 			g.Error = (*err).Error()
+		}
+		if !g.Leads {
+			g.Silent = (time.Duration(r.status.silent.Load()) * h.cfg.Tick).Seconds()
 		}
 		if r.status.leading.Load() {
 			s.Leads++

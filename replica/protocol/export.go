@@ -9,9 +9,13 @@ import (
 const ExportChunk = 1 << 20
 
 // AppendExport appends a request for the content of a group's partition from an offset on. At offset
-// 0 the node exports it anew; it keeps one export for each connection.
-func AppendExport(dst []byte, number, group, offset uint64) []byte {
-	return binary.AppendUvarint(binary.AppendUvarint(binary.AppendUvarint(dst, number), group), offset)
+// 0 the node exports it anew; it keeps one export for each connection. With alone it exports what it has, and asks no leader.
+func AppendExport(dst []byte, number, group, offset uint64, alone bool) []byte {
+	dst = binary.AppendUvarint(binary.AppendUvarint(binary.AppendUvarint(dst, number), group), offset)
+	if alone {
+		return append(dst, 1)
+	}
+	return append(dst, 0)
 }
 
 // AppendExport appends the answer to Export.

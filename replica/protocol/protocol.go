@@ -12,7 +12,7 @@
 //	     19 status:  number
 //	     20 routes:  number
 //	     21 change:  number | group | what (1) | first | second | text, see Change
-//	     22 export:  number | group | offset
+//	     22 export:  number | group | offset | alone (1)
 //	     24 answer:  number | code (1) | leader | applied | the rest
 //
 //	level: 1 byte; of session: index; of bounded staleness: index | age (ms) | entries
@@ -154,6 +154,7 @@ type Request struct {
 	Read      ReadRequest
 	Change    Change
 	Offset    uint64 // of Export
+	Alone     bool   // of Export: no leader is to be asked
 }
 
 // DecodeRequest decodes a request. An error that comes with a number can be answered.
@@ -168,7 +169,7 @@ func DecodeRequest(kind transport.Kind, b []byte) (q Request, err error) {
 		q.Group, q.Container = r.uvarint(), string(r.bytes())
 		q.Command, r.b = r.b, nil
 	case Export:
-		q.Group, q.Offset = r.uvarint(), r.uvarint()
+		q.Group, q.Offset, q.Alone = r.uvarint(), r.uvarint(), r.byte() != 0
 	case Read, Scan:
 		q.Group = r.uvarint()
 		q.Read = ReadRequest{Group: q.Group}

@@ -45,7 +45,7 @@ func (s *session) chunk(q *protocol.Request) ([]byte, error) {
 			}
 			x.e = nil
 		}
-		e, err := s.h.Export(s.ctx, q.Group)
+		e, err := s.h.Export(s.ctx, q.Group, q.Alone)
 		if err != nil {
 			return nil, err
 		}
