@@ -60,6 +60,8 @@ type Node struct {
 	Zone string `json:"zone,omitempty"`
 	// Region is where the voters of a group are together.
 	Region string `json:"region,omitempty"`
+	// Gone says that the node will not come back. Its entry stays, since groups have begun there.
+	Gone bool `json:"gone,omitempty"`
 }
 
 // Container is a container. It keeps its definition.
@@ -140,7 +142,7 @@ func (c *Cluster) check() error {
 	if len(c.Nodes) == 0 || len(c.Nodes) > maxNodes {
 		return fmt.Errorf("it has %d nodes, 1 to %d are possible", len(c.Nodes), maxNodes)
 	}
-	all := c.All()
+	all := slices.Concat(c.Nodes, c.Joined)
 	if len(all) > maxNodes {
 		return fmt.Errorf("it has %d nodes, %d are possible", len(all), maxNodes)
 	}
@@ -152,7 +154,7 @@ func (c *Cluster) check() error {
 			return fmt.Errorf("node %d: address %q is not host:port: %w", n.ID, n.Address, err)
 		}
 		for _, o := range all[:i] {
-			if o.ID == n.ID || o.Address == n.Address {
+			if o.ID == n.ID || o.Address == n.Address && !o.Gone && !n.Gone {
 				return fmt.Errorf("nodes %d at %s and %d at %s: ids and addresses differ", o.ID, o.Address, n.ID, n.Address)
 			}
 		}
@@ -239,8 +241,10 @@ func (c *Cluster) Node(id uint64) *Node {
 	return nil
 }
 
-// All returns all nodes, those that have joined last.
-func (c *Cluster) All() []Node { return slices.Concat(c.Nodes, c.Joined) }
+// All returns all nodes that are not gone, those that have joined last.
+func (c *Cluster) All() []Node {
+	return slices.DeleteFunc(slices.Concat(c.Nodes, c.Joined), func(n Node) bool { return n.Gone })
+}
 
 // ContainerOf returns the name of the container of a group, also of one that was made by a split:
 // the upper half of its id is the number of the container. Empty: none.

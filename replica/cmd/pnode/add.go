@@ -1,29 +1,37 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
+	"github.com/cleavestore/cleave/internal/cli"
 	"github.com/cleavestore/cleave/internal/vfs"
 	"github.com/cleavestore/cleave/replica/cluster"
 	"github.com/cleavestore/cleave/replica/transport"
 )
 
 type addCommand struct {
-	Dir     string `arg:"" help:"Directory that init has made, with the key of the authority."`
-	Address string `arg:"" help:"Address of the new node, host:port."`
-	Region  string `help:"Region of the node. Default: that of node 1."`
-	Zone    string `help:"What fails together with it, such as its rack."`
-	Serve   bool   `help:"Run the node, on this machine."`
+	Dir      string `arg:"" help:"Directory that init has made, with the key of the authority."`
+	Address  string `arg:"" optional:"" help:"Address of the new node, host:port. Default: that of the node that it replaces."`
+	Replaces uint64 `help:"Node that will not come back, since its disk or its log is lost." placeholder:"NODE"`
+	Region   string `help:"Region of the node. Default: that of node 1."`
+	Zone     string `help:"What fails together with it, such as its rack."`
+	Serve    bool   `help:"Run the node, on this machine."`
 }
 
 // Run implements the command.
 func (c *addCommand) Run(ctx context.Context, e *environment) error {
-	d, n, err := addNode(c.Dir, cluster.Node{Address: c.Address, Region: c.Region, Zone: c.Zone})
+	if c.Address == "" && c.Replaces == 0 {
+		return cli.Usage(errors.New("an address, or --replaces, is to be given"))
+	}
+	d, n, err := addNode(c.Dir, cluster.Node{Address: c.Address, Region: c.Region, Zone: c.Zone}, c.Replaces)
 	if err != nil {
 		return err
 	}
@@ -52,8 +60,9 @@ func (c *addCommand) Run(ctx context.Context, e *environment) error {
 }
 
 // addNode makes a node that was not there: an id, which no node has had, a certificate, a directory
-// and an entry in the description of the cluster.
-func addNode(dir string, n cluster.Node) (*cluster.Cluster, *cluster.Node, error) {
+// and an entry in the description of the cluster. The node that it replaces, 0 for none, is marked there
+// as gone.
+func addNode(dir string, n cluster.Node, replaces uint64) (*cluster.Cluster, *cluster.Node, error) {
 	d, err := cluster.Load(filepath.Join(dir, descriptionName))
 	if err != nil {
 		return nil, nil, err
@@ -62,8 +71,16 @@ func addNode(dir string, n cluster.Node) (*cluster.Cluster, *cluster.Node, error
 	if err != nil {
 		return nil, nil, err
 	}
-	for _, o := range d.All() {
+	for _, o := range slices.Concat(d.Nodes, d.Joined) {
 		n.ID = max(n.ID, o.ID+1)
+	}
+	if replaces != 0 {
+		old := d.Node(replaces)
+		if old == nil {
+			return nil, nil, fmt.Errorf("there is no node %d that could be replaced", replaces)
+		}
+		n.Address, n.Region, n.Zone = cmp.Or(n.Address, old.Address), cmp.Or(n.Region, old.Region), cmp.Or(n.Zone, old.Zone)
+		old.Gone = true
 	}
 	// A directory of an id that is not in the description, of a node that was struck out, say.
 	for {

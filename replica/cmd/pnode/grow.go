@@ -101,7 +101,7 @@ func (t *trial) join(node uint64) error {
 	if err != nil {
 		return err
 	}
-	if t.d, _, err = addNode(t.dir, cluster.Node{Address: free[0]}); err != nil {
+	if t.d, _, err = addNode(t.dir, cluster.Node{Address: free[0]}, 0); err != nil {
 		return err
 	}
 	return t.start(node)

@@ -27,6 +27,8 @@ type commands struct {
 	Drain     drainCommand     `cmd:"" help:"Have a node lose its replicas, and show how far that is."`
 	Move      moveCommand      `cmd:"" help:"Move a replica of a group from one node to another."`
 	Container containerCommand `cmd:"" help:"Make a container while the cluster runs."`
+	Backup    backupCommand    `cmd:"" help:"Back up every group of a cluster, each from one replica."`
+	Restore   restoreCommand   `cmd:"" help:"Write a backup to another cluster."`
 	Status    statusCommand    `cmd:"" help:"Show the nodes and groups of a cluster."`
 	Demo      demoCommand      `cmd:"" help:"Run three nodes on this machine, kill leaders while writes go on, and check every acknowledged write."`
 	Bench     benchCommand     `cmd:"" help:"Run three nodes on this machine and measure them."`

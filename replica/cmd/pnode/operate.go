@@ -23,6 +23,9 @@ const lookEvery = 500 * time.Millisecond
 // storeTime bounds how long a command waits for an answer of the metadata store.
 const storeTime = 5 * time.Second
 
+// leaseTime is how long a drain waits for another node to be present.
+const leaseTime = 10 * time.Second
+
 // errNoMetadata says that a cluster has no metadata store.
 var errNoMetadata = errors.New("the cluster has no metadata store, so nothing is planned in it")
 
@@ -193,14 +196,27 @@ func (c *drainCommand) Run(ctx context.Context, e *environment) error {
 		}
 		return err
 	}
-	others := 0
-	for _, n := range p.Nodes {
-		if n.ID != node && !p.Draining[n.ID] && (at < 0 || n.Region == p.Nodes[at].Region) {
-			others++
+	// A node that was just added may be about to take its lease.
+	for end := time.Now().Add(leaseTime); ; {
+		others := 0
+		for _, n := range p.Nodes {
+			if n.ID != node && !p.Draining[n.ID] && (at < 0 || n.Region == p.Nodes[at].Region) {
+				others++
+			}
 		}
-	}
-	if others < o.voters() {
-		return fmt.Errorf("node %d cannot be drained: %d other nodes of its region hold a lease and are not drained, and a group has %d replicas. Add a node first: pnode add %s ADDRESS", c.Node, others, o.voters(), c.Dir)
+		if others >= o.voters() {
+			break
+		}
+		if time.Now().After(end) {
+			return fmt.Errorf("node %d cannot be drained: %d other nodes of its region hold a lease and are not drained, and a group has %d replicas. Add a node first: pnode add %s ADDRESS", c.Node, others, o.voters(), c.Dir)
+		}
+		if err = wait(ctx); err != nil {
+			return err
+		}
+		if p, err = o.picture(ctx); err != nil {
+			return err
+		}
+		at = slices.IndexFunc(p.Nodes, func(n meta.Node) bool { return n.ID == node })
 	}
 	if err = o.store.Drain(ctx, node, true); err != nil {
 		return err

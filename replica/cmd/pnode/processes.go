@@ -78,7 +78,7 @@ func (t *trial) start(node uint64) error {
 	}
 	args := []string{"serve", nodeDir(t.dir, node)}
 	if t.planned { // faster than otherwise, and without splits that nobody has asked for
-		args = append(args, "--every", "200ms", "--split-rate", "1e9")
+		args = append(args, "--every", "200ms", "--split-rate", "1e9", "--grace", "10s")
 	}
 	if t.profile {
 		args = append(args, "--profile", filepath.Join(t.dir, fmt.Sprintf("node%d.pprof", node)))

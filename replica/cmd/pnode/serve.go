@@ -17,8 +17,10 @@ import (
 	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/internal/cli"
 	"github.com/cleavestore/cleave/replica/cluster"
+	"github.com/cleavestore/cleave/replica/group"
 	"github.com/cleavestore/cleave/replica/host"
 	"github.com/cleavestore/cleave/replica/placement"
+	"github.com/cleavestore/cleave/replica/raftlog"
 	"github.com/cleavestore/cleave/replica/serve"
 	"github.com/cleavestore/cleave/replica/transport"
 )
@@ -79,6 +81,9 @@ func (c *serveCommand) Run(ctx context.Context, e *environment) (err error) {
 	if me == nil {
 		return fmt.Errorf("%s does not have node %d, whose directory is %s", c.Cluster, node, c.Dir)
 	}
+	if me.Gone {
+		return fmt.Errorf("%s says that node %d is gone for good: its replicas are made anew on other nodes, and it must not come back", c.Cluster, node)
+	}
 	creds, err := transport.LoadCredentials(c.Dir)
 	if err != nil {
 		return err
@@ -87,8 +92,10 @@ func (c *serveCommand) Run(ctx context.Context, e *environment) (err error) {
 		return err
 	}
 	listener, err := net.Listen("tcp", me.Address)
-	if err != nil {
-		return fmt.Errorf("node %d: %w", node, err)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return fmt.Errorf("node %d: another program, or this node a second time, listens at %s: %w. End it, or give the node another address in %s", node, me.Address, err, c.Cluster)
+	} else if err != nil {
+		return fmt.Errorf("node %d: %w: %s in %s is to be an address of this machine", node, err, me.Address, c.Cluster)
 	}
 	defer listener.Close()
 	peers := make(map[uint64]string)
@@ -110,7 +117,9 @@ func (c *serveCommand) Run(ctx context.Context, e *environment) (err error) {
 			return transport.New(transport.Config{Node: node, Credentials: creds, Peers: peers, Listener: listener, Handler: handler}), nil
 		},
 	})
-	if err != nil {
+	if errors.Is(err, raftlog.ErrLost) || errors.Is(err, group.ErrBehind) || errors.Is(err, host.ErrIdentity) {
+		return fmt.Errorf("%w\nA node that takes its place: pnode add %s --replaces %d", err, filepath.Dir(c.Cluster), node)
+	} else if err != nil {
 		return err
 	}
 	m, err := c.joinMetadata(ctx, d, me, h, creds, log)

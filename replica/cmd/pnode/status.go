@@ -4,37 +4,46 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/cleavestore/cleave/internal/cli"
+	"github.com/cleavestore/cleave/internal/humanize"
 	"github.com/cleavestore/cleave/replica/client"
 	"github.com/cleavestore/cleave/replica/cluster"
 	"github.com/cleavestore/cleave/replica/host"
+	"github.com/cleavestore/cleave/replica/topology"
 	"github.com/cleavestore/cleave/replica/transport"
 )
 
 type statusCommand struct {
 	Dir  string `arg:"" help:"Directory that init has made."`
 	JSON bool   `name:"json" help:"Print an object for each node: its status, or why it gave none."`
+	etcdFlags
 }
 
 // nodeStatus is what is known of a node.
 type nodeStatus struct {
 	Node    uint64       `json:"node"`
 	Address string       `json:"address"`
+	Region  string       `json:"region,omitempty"`
+	Lease   string       `json:"lease"` // what the metadata store says of it
 	Error   string       `json:"error,omitempty"`
 	Status  *host.Status `json:"status,omitempty"`
 }
 
 // Run implements the command.
 func (c *statusCommand) Run(ctx context.Context, e *environment) error {
-	cl, d, err := openClient(c.Dir)
+	o, err := newOperator(c.Dir, &c.etcdFlags)
 	if err != nil {
 		return err
 	}
-	defer cl.Close()
-	all := statusOf(ctx, cl, d)
+	defer o.close()
+	all := statusOf(ctx, o.client, o.d)
+	trouble := o.leases(ctx, all)
 	silent := 0
 	if c.JSON {
 		out := json.NewEncoder(e.stdout)
@@ -45,6 +54,9 @@ func (c *statusCommand) Run(ctx context.Context, e *environment) error {
 		}
 	} else {
 		printStatus(e, all)
+		if trouble != nil && o.d.Metadata != nil {
+			fmt.Fprintf(e.stderr, "%v. Reads and writes go on without it; moves and automatic splits wait.\n", trouble)
+		}
 	}
 	for _, s := range all {
 		if s.Status == nil {
@@ -53,6 +65,33 @@ func (c *statusCommand) Run(ctx context.Context, e *environment) error {
 	}
 	if silent > 0 {
 		return fmt.Errorf("%d of %d nodes do not answer", silent, len(all))
+	}
+	return nil
+}
+
+// leases notes which nodes hold a lease, and which one plans.
+func (o *operator) leases(ctx context.Context, all []nodeStatus) error {
+	p, err := o.picture(ctx)
+	if err != nil {
+		for i := range all {
+			all[i].Lease = "not known"
+		}
+		return err
+	}
+	for i := range all {
+		s := &all[i]
+		s.Lease = "none"
+		for _, n := range p.Nodes {
+			if uint64(n.ID) == s.Node {
+				s.Lease, s.Region = "held", n.Region
+			}
+		}
+		if p.Draining[topology.NodeID(s.Node)] {
+			s.Lease += ", drained"
+		}
+		if uint64(p.Planner) == s.Node {
+			s.Lease += ", plans"
+		}
 	}
 	return nil
 }
@@ -86,17 +125,17 @@ func statusOf(ctx context.Context, cl *client.Client, d *cluster.Cluster) (out [
 }
 
 func printStatus(e *environment, all []nodeStatus) {
-	nodes := cli.NewTable("node", "address", "state", "leads", "groups", "log")
-	groups := cli.NewTable("group", "container", "from", "leader", "term", "applied by node")
+	nodes := cli.NewTable("node", "region", "address", "state", "lease", "leads", "groups", "log")
+	groups := cli.NewTable("group", "container", "from", "leader", "voters", "readers", "moving", "bytes", "newest entry, and how far nodes are behind it")
 	type row struct {
 		g       host.GroupStatus
-		applied string
+		applied map[uint64]uint64 // by node
 	}
 	rows := make(map[uint64]*row)
 	var order []uint64
 	for _, s := range all {
 		if s.Status == nil {
-			nodes.Row(fmt.Sprint(s.Node), s.Address, s.Error, "", "", "")
+			nodes.Row(fmt.Sprint(s.Node), s.Region, s.Address, s.Error, s.Lease, "", "", "")
 			continue
 		}
 		state := "serves"
@@ -106,25 +145,44 @@ func printStatus(e *environment, all []nodeStatus) {
 		case s.Status.Stalled:
 			state = "its disk takes long"
 		}
-		nodes.Row(fmt.Sprint(s.Node), s.Address, state, fmt.Sprint(s.Status.Leads), fmt.Sprint(len(s.Status.Groups)), fmt.Sprintf("%d KiB", s.Status.LogBytes>>10))
+		nodes.Row(fmt.Sprint(s.Node), s.Region, s.Address, state, s.Lease, fmt.Sprint(s.Status.Leads), fmt.Sprint(len(s.Status.Groups)), fmt.Sprintf("%d KiB", s.Status.LogBytes>>10))
 		for _, g := range s.Status.Groups {
 			r := rows[g.ID]
 			if r == nil {
-				r = &row{g: g}
+				r = &row{g: g, applied: make(map[uint64]uint64)}
 				rows[g.ID] = r
 				order = append(order, g.ID)
 			}
 			if g.Leader == s.Node {
 				r.g = g // it knows best
 			}
-			r.applied += fmt.Sprintf(" %d:%d", s.Node, g.Applied)
+			r.applied[s.Node] = g.Applied
 		}
 	}
 	for _, id := range order {
 		r := rows[id]
-		groups.Row(fmt.Sprint(id), r.g.Container, r.g.Min, fmt.Sprint(r.g.Leader), fmt.Sprint(r.g.Term), r.applied)
+		newest := slices.Max(slices.Collect(maps.Values(r.applied)))
+		lag := fmt.Sprint(newest)
+		for _, node := range slices.Sorted(maps.Keys(r.applied)) {
+			if behind := newest - r.applied[node]; behind > 0 {
+				lag += fmt.Sprintf(", node %d: %d", node, behind)
+			}
+		}
+		moving := ""
+		if r.g.Incoming != 0 {
+			moving = fmt.Sprintf("to node %d", r.g.Incoming)
+			if r.g.Lacks != nil {
+				moving += fmt.Sprintf(", lacks %d", *r.g.Lacks)
+			}
+		}
+		groups.Row(fmt.Sprint(id), r.g.Container, r.g.Min, fmt.Sprint(r.g.Leader), listOf(r.g.Replicas), listOf(r.g.Readers), moving, humanize.Bytes(r.g.Bytes), lag)
 	}
 	nodes.Print(e.stdout, "")
 	fmt.Fprintln(e.stdout)
 	groups.Print(e.stdout, "")
+}
+
+// listOf returns numbers in order, with spaces between them.
+func listOf(nodes []uint64) string {
+	return strings.Trim(fmt.Sprint(slices.Sorted(slices.Values(nodes))), "[]")
 }

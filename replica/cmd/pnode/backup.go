@@ -1,0 +1,368 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/cleavestore/cleave/engine"
+	"github.com/cleavestore/cleave/internal/humanize"
+	"github.com/cleavestore/cleave/partmap"
+	"github.com/cleavestore/cleave/replica/client"
+	"github.com/cleavestore/cleave/replica/cluster"
+	"github.com/cleavestore/cleave/replica/host"
+	"github.com/cleavestore/cleave/replica/topology"
+)
+
+// A backup of a cluster is a directory with backup.json and a file for each group, which has what
+// engine.Container.ExportPartition writes. backup.json is written last, so a directory without it is
+// no backup.
+const (
+	backupName   = "backup.json"
+	backupFormat = 1
+)
+
+// backup is what backup.json has.
+type backup struct {
+	Format     int                 `json:"format"`
+	Containers []cluster.Container `json:"containers"`
+	Groups     []backupGroup       `json:"groups"`
+}
+
+type backupGroup struct {
+	ID        uint64 `json:"id"`
+	Container string `json:"container"`
+	Min       string `json:"min"` // effective partition keys
+	Max       string `json:"max"`
+	Epoch     uint64 `json:"epoch"`
+	Index     uint64 `json:"index"` // newest entry that it has
+	File      string `json:"file"`
+	Bytes     int64  `json:"bytes"`
+	SHA256    string `json:"sha256"`
+}
+
+type backupCommand struct {
+	Dir    string `arg:"" help:"Directory that init has made."`
+	Target string `arg:"" help:"Directory to be made."`
+	Region string `help:"Take what replicas in this region have, and ask no leader: for when the main region is lost. It shows what can be missing." placeholder:"REGION"`
+	etcdFlags
+}
+
+// Run implements the command.
+func (c *backupCommand) Run(ctx context.Context, e *environment) error {
+	o, err := newOperator(c.Dir, &c.etcdFlags)
+	if err != nil {
+		return err
+	}
+	defer o.close()
+	if err = os.Mkdir(c.Target, 0o700); err != nil {
+		return err
+	}
+	b := backup{Format: backupFormat, Containers: slices.Clone(o.d.Containers)}
+	if o.store != nil && c.Region == "" {
+		p, err := o.picture(ctx)
+		if err != nil {
+			return fmt.Errorf("containers that were made while the cluster ran are not known: %w", err)
+		}
+		b.Containers = append(b.Containers, p.Containers...)
+	}
+	done := make(map[topology.GroupID]backupGroup)
+	rest := o.remnants(ctx, c.Region)
+	for again := true; again; { // until no group has split or moved since it was exported
+		again = false
+		o.client.Refresh(ctx)
+		for _, g := range o.client.Descriptors() {
+			if done[g.ID].Epoch == g.Epoch {
+				continue
+			}
+			again = true
+			var last *remnant
+			if c.Region != "" {
+				if last = rest[g.ID]; last == nil {
+					return fmt.Errorf("no node of region %q that answers has group %d of %s", c.Region, g.ID, g.Container)
+				}
+				fmt.Fprintln(e.stdout, last)
+			}
+			out, err := o.export(ctx, c.Target, g, last)
+			if err != nil {
+				return err
+			}
+			done[g.ID] = out
+			fmt.Fprintf(e.stdout, "group %d of %s up to entry %d: %s\n", out.ID, out.Container, out.Index, humanize.Bytes(uint64(out.Bytes)))
+		}
+	}
+	for _, g := range done {
+		b.Groups = append(b.Groups, g)
+	}
+	slices.SortFunc(b.Groups, func(x, y backupGroup) int { return compareGroups(&x, &y) })
+	if err = b.whole(); err != nil {
+		return err
+	}
+	content, err := json.MarshalIndent(&b, "", "  ")
+	if err != nil {
+		return err
+	}
+	if err = writeSynced(filepath.Join(c.Target, backupName), func(w io.Writer) error { _, err := w.Write(append(content, '\n')); return err }); err != nil {
+		return err
+	}
+	fmt.Fprintf(e.stdout, "%s: %d groups of %d containers\n", c.Target, len(b.Groups), len(b.Containers))
+	return nil
+}
+
+// remnant is the replica of a region that has most of a group.
+type remnant struct {
+	host.GroupStatus
+	node uint64
+}
+
+// String says what can be missing.
+func (r *remnant) String() string {
+	return fmt.Sprintf("group %d of %s: node %d has it up to entry %d. Missing can be: %d later entries that the node has, of which it does not know that they were committed, and what was acknowledged in the last %.1f s and the moment before, since it heard of the leader",
+		r.ID, r.Container, r.node, r.Applied, r.Behind, r.Silent)
+}
+
+// remnants returns for each group the replica in a region that has most of it.
+func (o *operator) remnants(ctx context.Context, region string) map[topology.GroupID]*remnant {
+	out := make(map[topology.GroupID]*remnant)
+	if region == "" {
+		return out
+	}
+	for _, s := range statusOf(ctx, o.client, o.d) {
+		if n := o.d.Node(s.Node); s.Status == nil || n == nil || n.Region != region {
+			continue
+		}
+		for _, g := range s.Status.Groups {
+			id := topology.GroupID(g.ID)
+			if out[id] == nil || out[id].Applied < g.Applied {
+				out[id] = &remnant{g, s.Node}
+			}
+		}
+	}
+	return out
+}
+
+// export writes the content of a group to a file: what a remnant has, unless that is nil.
+func (o *operator) export(ctx context.Context, dir string, g *topology.Group, last *remnant) (out backupGroup, err error) {
+	out = backupGroup{ID: uint64(g.ID), Container: g.Container, File: fmt.Sprint("group-", g.ID)}
+	sum := sha256.New()
+	var size counter
+	err = writeSynced(filepath.Join(dir, out.File), func(w io.Writer) error {
+		described, index, err := g, uint64(0), error(nil)
+		if all := io.MultiWriter(w, sum, &size); last == nil {
+			described, index, err = o.client.Export(ctx, out.ID, all)
+		} else {
+			index, err = o.client.ExportAlone(ctx, last.node, out.ID, all)
+		}
+		if err == nil {
+			out.Index, out.Epoch = index, described.Epoch
+			out.Min, out.Max = described.Range.Min.String(), described.Range.Max.String()
+		}
+		return err
+	})
+	out.Bytes, out.SHA256 = int64(size), hex.EncodeToString(sum.Sum(nil))
+	return out, err
+}
+
+type counter int64
+
+func (c *counter) Write(p []byte) (int, error) {
+	*c += counter(len(p))
+	return len(p), nil
+}
+
+func writeSynced(name string, fill func(io.Writer) error) error {
+	f, err := os.Create(name)
+	if err != nil {
+		return err
+	}
+	if err = fill(f); err == nil {
+		err = f.Sync()
+	}
+	return errors.Join(err, f.Close())
+}
+
+func compareGroups(x, y *backupGroup) int {
+	switch {
+	case x.Container != y.Container && x.Container < y.Container, x.Container == y.Container && x.Min < y.Min:
+		return -1
+	case x.Container == y.Container && x.Min == y.Min:
+		return 0
+	}
+	return 1
+}
+
+// whole returns an error unless the groups of each container cover all keys once.
+func (b *backup) whole() error {
+	for _, t := range b.Containers {
+		end := partmap.MinEPK().String()
+		for _, g := range b.Groups {
+			if g.Container == t.Name {
+				if g.Min != end {
+					return fmt.Errorf("container %q: a group begins at %q and the one before it ends at %q", t.Name, g.Min, end)
+				}
+				end = g.Max
+			}
+		}
+		if end != partmap.MaxEPK().String() {
+			return fmt.Errorf("container %q: the groups end at %q", t.Name, end)
+		}
+	}
+	return nil
+}
+
+type restoreCommand struct {
+	Backup string `arg:"" help:"Directory that backup has made."`
+	Dir    string `arg:"" help:"Directory of another cluster, which runs and has the containers."`
+	Writes int    `help:"Writes at once." default:"32"`
+}
+
+// Run implements the command.
+func (c *restoreCommand) Run(ctx context.Context, e *environment) error {
+	content, err := os.ReadFile(filepath.Join(c.Backup, backupName))
+	if err != nil {
+		return fmt.Errorf("%s is no complete backup: %w", c.Backup, err)
+	}
+	var b backup
+	if err = json.Unmarshal(content, &b); err != nil || b.Format != backupFormat {
+		return fmt.Errorf("%s: format %d, this program knows %d: %v", filepath.Join(c.Backup, backupName), b.Format, backupFormat, err)
+	}
+	if err = b.whole(); err != nil {
+		return err
+	}
+	cl, _, err := openClient(c.Dir)
+	if err != nil {
+		return err
+	}
+	defer cl.Close()
+	cl.Refresh(ctx)
+	for _, t := range b.Containers {
+		if cl.GroupOf(t.Name, engine.StringKey("")) == 0 && !slices.ContainsFunc(cl.Descriptors(), func(g *topology.Group) bool { return g.Container == t.Name }) {
+			return fmt.Errorf("the cluster has no container %q: pnode container %s %s:%s:%d", t.Name, c.Dir, t.Name, joined(t.PartitionKey), t.Partitions)
+		}
+	}
+	total := int64(0)
+	for _, g := range b.Groups {
+		n, err := c.restore(ctx, cl, &b, &g)
+		if err != nil {
+			return fmt.Errorf("group %d: %w", g.ID, err)
+		}
+		total += n
+		fmt.Fprintf(e.stdout, "group %d of %s: %d items\n", g.ID, g.Container, n)
+	}
+	fmt.Fprintf(e.stdout, "%d items of %d groups are in %s\n", total, len(b.Groups), c.Dir)
+	return nil
+}
+
+func joined(paths []string) (out string) {
+	for i, p := range paths {
+		if i > 0 {
+			out += ","
+		}
+		out += p
+	}
+	return out
+}
+
+// restore writes what a group has to another cluster. It reads it in a store of its own, which it
+// removes.
+func (c *restoreCommand) restore(ctx context.Context, cl *client.Client, b *backup, g *backupGroup) (n int64, err error) {
+	file, err := os.Open(filepath.Join(c.Backup, filepath.Base(g.File)))
+	if err != nil {
+		return 0, err
+	}
+	defer file.Close()
+	sum := sha256.New()
+	if _, err = io.Copy(sum, file); err != nil {
+		return 0, err
+	}
+	if got := hex.EncodeToString(sum.Sum(nil)); got != g.SHA256 {
+		return 0, fmt.Errorf("%s has the digest %s, not %s: %w", file.Name(), got, g.SHA256, engine.ErrCorrupt)
+	}
+	if _, err = file.Seek(0, io.SeekStart); err != nil {
+		return 0, err
+	}
+	dir, err := os.MkdirTemp("", "pnode-restore")
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	db, err := engine.Open(ctx, dir, &engine.Options{MaxPartitionBytes: -1})
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	var def engine.ContainerDef
+	for _, t := range b.Containers {
+		if t.Name == g.Container {
+			def = t.Def()
+		}
+	}
+	def.MinPartitions = 1
+	t, err := db.EnsureContainer(ctx, g.Container, def)
+	if err != nil {
+		return 0, err
+	}
+	for _, at := range []string{g.Min, g.Max} {
+		if err = cutAt(ctx, t, at); err != nil {
+			return 0, err
+		}
+	}
+	if _, err = t.InstallPartition(ctx, file); err != nil {
+		return 0, err
+	}
+	return c.copy(ctx, cl, t)
+}
+
+// cutAt splits the partition that has a boundary inside of it; there is none at the ends of all.
+func cutAt(ctx context.Context, t *engine.Container, at string) error {
+	for _, p := range t.Partitions() {
+		if p.Min < at && at < p.Max {
+			job, err := t.Split(ctx, p.ID, &engine.SplitOptions{At: at})
+			if err != nil {
+				return err
+			}
+			return job.Wait(ctx)
+		}
+	}
+	return nil
+}
+
+// restoreTime bounds how long one write is tried.
+const restoreTime = time.Minute
+
+// copy writes all items of a container to the cluster, and returns how many they were.
+func (c *restoreCommand) copy(ctx context.Context, cl *client.Client, t *engine.Container) (n int64, err error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var tasks sync.WaitGroup
+	places := make(chan struct{}, max(c.Writes, 1))
+	for it, failed := range t.ScanAll(ctx, nil) {
+		if failed != nil {
+			cancel(failed)
+			break
+		}
+		n++
+		body := slices.Clone(it.Body)
+		places <- struct{}{}
+		tasks.Go(func() {
+			defer func() { <-places }()
+			each, end := context.WithTimeout(ctx, restoreTime)
+			defer end()
+			_, err := cl.Upsert(each, t.Name(), it.Key, body)
+			if err != nil && !errors.Is(err, client.ErrResults) {
+				cancel(fmt.Errorf("item %q: %w", it.ID, err))
+			}
+		})
+	}
+	tasks.Wait()
+	return n, context.Cause(ctx)
+}

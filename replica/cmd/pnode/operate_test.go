@@ -1,0 +1,144 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/cleavestore/cleave/engine"
+	"github.com/cleavestore/cleave/replica/cluster"
+	"github.com/cleavestore/cleave/replica/protocol"
+)
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// command runs a command that is to succeed.
+func command(t *testing.T, args ...string) string {
+	t.Helper()
+	status, out, errs := run(t, args...)
+	if status != 0 {
+		t.Fatalf("%v: status %d: %s%s", args, status, out, errs)
+	}
+	return out
+}
+
+// TestOperations: a container is made while the cluster runs, a backup of the cluster is restored into
+// another one, a node joins, another one is drained, a replica is moved back, and a node whose log is
+// lost is replaced by the command that its error names. Nothing that was written is missing.
+func TestOperations(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes half a minute")
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 8*time.Minute)
+	defer cancel()
+	dir := filepath.Join(t.TempDir(), "cluster")
+	one, err := newTrial(ctx, dir, []cluster.Container{{Name: "items", PartitionKey: []string{"/k"}, Partitions: 2}}, false, true)
+	must(t, err)
+	defer one.close()
+	if out := command(t, "container", dir, "orders:/k:2"); !strings.Contains(out, "2 groups on the nodes [1 2 3]") {
+		t.Error(out)
+	}
+	if status, _, errs := run(t, "container", dir, "orders:/k:2"); status != 1 || !strings.Contains(errs, "already exists") && !strings.Contains(errs, "exists") {
+		t.Errorf("a second one: status %d, %s", status, errs)
+	}
+	doc := func(i int) (engine.PartitionKey, string) {
+		return engine.StringKey(fmt.Sprint("key", i)), fmt.Sprintf(`{"id":"i","k":"key%d","n":%d}`, i, i)
+	}
+	const docs = 100
+	both := []string{"items", "orders"}
+	for i := range docs {
+		for _, name := range both {
+			key, body := doc(i)
+			_, err := one.client.Upsert(ctx, name, key, []byte(body))
+			must(t, err)
+		}
+	}
+	check := func(of *trial) {
+		t.Helper()
+		for i := range docs {
+			for _, name := range both {
+				key, body := doc(i)
+				if it, err := of.client.Read(ctx, protocol.Strong, name, key, "i"); err != nil || string(it.Body) != body {
+					t.Fatalf("item %d of %s: %s, %v", i, name, it.Body, err)
+				}
+			}
+		}
+	}
+	saved := filepath.Join(t.TempDir(), "backup")
+	if out := command(t, "backup", dir, saved); !strings.Contains(out, "4 groups of 2 containers") {
+		t.Error(out)
+	}
+	free, err := freeAddresses(1)
+	must(t, err)
+	command(t, "add", dir, free[0])
+	must(t, one.start(4))
+	if out := command(t, "drain", dir, "1"); !strings.Contains(out, "node 1 has no replicas") {
+		t.Error(out)
+	}
+	check(one)
+	if status, _, errs := run(t, "drain", dir, "2"); status != 1 || !strings.Contains(errs, "Add a node first") {
+		t.Errorf("a drain without room: status %d, %s", status, errs)
+	}
+	if out := command(t, "status", dir); !strings.Contains(out, "held, drained") || !strings.Contains(out, "plans") {
+		t.Error(out)
+	}
+	command(t, "drain", dir, "1", "--undo")
+
+	two := filepath.Join(t.TempDir(), "other")
+	other, err := newTrial(ctx, two, []cluster.Container{{Name: "items", PartitionKey: []string{"/k"}, Partitions: 3}}, false, true)
+	must(t, err)
+	defer other.close()
+	if status, _, errs := run(t, "restore", saved, two); status != 1 || !strings.Contains(errs, "pnode container "+two+" orders:/k:2") {
+		t.Errorf("without the container: status %d, %s", status, errs)
+	}
+	command(t, "container", two, "orders:/k:2")
+	if out := command(t, "restore", saved, two); !strings.Contains(out, "200 items of 4 groups") {
+		t.Error(out)
+	}
+	check(other)
+	name := filepath.Join(saved, "group-4294967297")
+	b, err := os.ReadFile(name)
+	must(t, err)
+	b[len(b)/2] ^= 1
+	must(t, os.WriteFile(name, b, 0o600))
+	if status, _, errs := run(t, "restore", saved, two); status != 1 || !strings.Contains(errs, "digest") {
+		t.Errorf("a damaged backup: status %d, %s", status, errs)
+	}
+
+	must(t, other.signal(3, syscall.SIGTERM))
+	must(t, os.RemoveAll(filepath.Join(nodeDir(two, 3), "raft")))
+	status, _, errs := run(t, "serve", nodeDir(two, 3))
+	if status != 1 || !strings.Contains(errs, "pnode add "+two+" --replaces 3") {
+		t.Fatalf("a lost log: status %d, %s", status, errs)
+	}
+	delete(other.nodes, 3)
+	command(t, "add", two, "--replaces", "3")
+	if status, _, errs := run(t, "serve", nodeDir(two, 3)); status != 1 || !strings.Contains(errs, "gone for good") {
+		t.Errorf("the old one: status %d, %s", status, errs)
+	}
+	must(t, other.start(4))
+	for id := range other.d.Groups() {
+		g := other.d.Groups()[id].ID
+		for on := false; !on; time.Sleep(100 * time.Millisecond) {
+			must(t, ctx.Err())
+			must(t, other.running())
+			other.client.Refresh(ctx)
+			if d := other.client.Descriptor(g); d != nil {
+				r, has := d.On(4)
+				_, old := d.On(3)
+				on = has && !old && r.Role == 1
+			}
+		}
+	}
+	check(other)
+}
