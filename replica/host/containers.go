@@ -101,8 +101,8 @@ func (h *Host) AddContainer(ctx context.Context, t cluster.Container) error {
 		if h.log.Group(g.ID) == nil || h.replicas.get(g.ID) != nil {
 			continue
 		}
-		r, err := h.openReplica(ctx, g, nil)
-		if err != nil {
+		var r *replica
+		if r, err = h.openReplica(ctx, g, nil); err != nil {
 			return err
 		}
 		all = append(all, r)

@@ -376,9 +376,11 @@ func (h *Host) evictStrangers(ctx context.Context, container string) error {
 		if p.Absent {
 			continue
 		}
-		if applied, err := c.AppliedIndex(p.ID); err != nil {
-			return err
-		} else if applied > 0 {
+		applied, failed := c.AppliedIndex(p.ID)
+		if failed != nil {
+			return failed
+		}
+		if applied > 0 {
 			continue
 		}
 		if err = c.Evict(ctx, p.ID); err != nil {

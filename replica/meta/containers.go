@@ -115,25 +115,25 @@ func (s *Store) Picture(ctx context.Context) (p Picture, err error) {
 	for kind, take := range map[string]func(kv *mvccpb.KeyValue) error{
 		"nodes": func(kv *mvccpb.KeyValue) error {
 			var n Node
-			err := decodeJSON(kv, &n)
+			failed := decodeJSON(kv, &n)
 			p.Nodes = append(p.Nodes, n)
-			return err
+			return failed
 		},
 		"drains": func(kv *mvccpb.KeyValue) error {
-			id, err := number(kv.Key)
+			id, failed := number(kv.Key)
 			p.Draining[topology.NodeID(id)] = true
-			return err
+			return failed
 		},
 		"containers": func(kv *mvccpb.KeyValue) error {
 			var t cluster.Container
-			err := decodeJSON(kv, &t)
+			failed := decodeJSON(kv, &t)
 			p.Containers = append(p.Containers, t)
-			return err
+			return failed
 		},
 		"groups": func(kv *mvccpb.KeyValue) error {
-			g, err := decodeGroup(kv)
+			g, failed := decodeGroup(kv)
 			p.Groups = append(p.Groups, g)
-			return err
+			return failed
 		},
 	} {
 		if _, err = s.list(ctx, kind, take); err != nil {

@@ -69,9 +69,9 @@ func (c *backupCommand) Run(ctx context.Context, e *environment) error {
 	}
 	b := backup{Format: backupFormat, Containers: slices.Clone(o.d.Containers)}
 	if o.store != nil && c.Region == "" {
-		p, err := o.picture(ctx)
-		if err != nil {
-			return fmt.Errorf("containers that were made while the cluster ran are not known: %w", err)
+		p, failed := o.picture(ctx)
+		if failed != nil {
+			return fmt.Errorf("containers that were made while the cluster ran are not known: %w", failed)
 		}
 		b.Containers = append(b.Containers, p.Containers...)
 	}
@@ -92,9 +92,9 @@ func (c *backupCommand) Run(ctx context.Context, e *environment) error {
 				}
 				fmt.Fprintln(e.stdout, last)
 			}
-			out, err := o.export(ctx, c.Target, g, last)
-			if err != nil {
-				return err
+			out, failed := o.export(ctx, c.Target, g, last)
+			if failed != nil {
+				return failed
 			}
 			done[g.ID] = out
 			fmt.Fprintf(e.stdout, "group %d of %s up to entry %d: %s\n", out.ID, out.Container, out.Index, humanize.Bytes(uint64(out.Bytes)))
@@ -111,7 +111,10 @@ func (c *backupCommand) Run(ctx context.Context, e *environment) error {
 	if err != nil {
 		return err
 	}
-	if err = writeSynced(filepath.Join(c.Target, backupName), func(w io.Writer) error { _, err := w.Write(append(content, '\n')); return err }); err != nil {
+	if err = writeSynced(filepath.Join(c.Target, backupName), func(w io.Writer) error {
+		_, failed := w.Write(append(content, '\n'))
+		return failed
+	}); err != nil {
 		return err
 	}
 	fmt.Fprintf(e.stdout, "%s: %d groups of %d containers\n", c.Target, len(b.Groups), len(b.Containers))
@@ -156,17 +159,17 @@ func (o *operator) export(ctx context.Context, dir string, g *topology.Group, la
 	sum := sha256.New()
 	var size counter
 	err = writeSynced(filepath.Join(dir, out.File), func(w io.Writer) error {
-		described, index, err := g, uint64(0), error(nil)
+		described, index, failed := g, uint64(0), error(nil)
 		if all := io.MultiWriter(w, sum, &size); last == nil {
-			described, index, err = o.client.Export(ctx, out.ID, all)
+			described, index, failed = o.client.Export(ctx, out.ID, all)
 		} else {
-			index, err = o.client.ExportAlone(ctx, last.node, out.ID, all)
+			index, failed = o.client.ExportAlone(ctx, last.node, out.ID, all)
 		}
-		if err == nil {
+		if failed == nil {
 			out.Index, out.Epoch = index, described.Epoch
 			out.Min, out.Max = described.Range.Min.String(), described.Range.Max.String()
 		}
-		return err
+		return failed
 	})
 	out.Bytes, out.SHA256 = int64(size), hex.EncodeToString(sum.Sum(nil))
 	return out, err
