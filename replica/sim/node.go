@@ -255,8 +255,9 @@ func (n *node) covering(key engine.PartitionKey) (found *replica) {
 	return found
 }
 
-// caughtUp reports whether the group has applied again what its partition has.
-func (r *replica) caughtUp() bool { return r.group.Applied() >= r.group.Held() }
+// caughtUp reports whether the group has applied again what its partition has. Of a split that a
+// crash has interrupted the right group may be open already, before the left one has applied it.
+func (r *replica) caughtUp() bool { return r.group.Applied() >= r.group.Held() && r.whole() }
 
 // plan plans something for this life of the machine.
 func (n *node) plan(d time.Duration, do func()) {
