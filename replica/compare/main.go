@@ -1,5 +1,5 @@
 // Command compare starts replicated stores on this machine, one after the other, and writes the
-// same documents to each: Cleave, etcd, and NATS JetStream. Each store runs as three processes
+// same documents to each: Cleave, etcd, NATS JetStream, and dragonboat with Cleave's engine. Each store runs as three processes
 // with three replicas; the clients are in the process of the command. It prints a table in
 // Markdown: acknowledged puts per second, how long a put takes, what it costs of the processors,
 // and what is synced to disks before a put is acknowledged.
@@ -7,6 +7,7 @@
 //	compare                               all stores
 //	compare --systems 'cleave,etcd'       some of them
 //	compare --loss                        kill all three processes while clients write, start them, and count what is lost
+//	compare --power                       the same, and what was not synced is lost with them; only for root on Linux
 //
 // Exit status: 0 success, 1 something failed, 2 wrong usage, 130 interrupted. That a store has lost
 // writes is a result, not a failure.
@@ -26,6 +27,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/cleavestore/cleave/internal/cli"
+	"github.com/cleavestore/cleave/replica/compare/powercut"
 )
 
 type commands struct {
@@ -70,6 +72,7 @@ type runCommand struct {
 	Keys        int           `help:"Keys to which documents are put." default:"10000"`
 	Time        time.Duration `help:"How long each measurement takes." default:"5s"`
 	Loss        bool          `help:"Kill all processes of each store instead, start them again, and count acknowledged writes that are lost."`
+	Power       bool          `help:"The same with a power cut: what was not synced is lost. Only for root on Linux, with /dev/fuse."`
 }
 
 // Run implements the command.
@@ -114,8 +117,8 @@ func (c *runCommand) Run(ctx context.Context, e *environment) error {
 		}
 		rows = append(rows, got...)
 	}
-	if c.Loss {
-		printLoss(e.stdout, rows)
+	if c.Loss || c.Power {
+		printLoss(e.stdout, rows, c.Power)
 	} else {
 		printFigures(e.stdout, rows)
 	}
@@ -126,17 +129,32 @@ func (c *runCommand) Run(ctx context.Context, e *environment) error {
 func (c *runCommand) one(ctx context.Context, s *system, dir string) (rows []row, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	var disk *powercut.Disk
+	if c.Power {
+		backing := dir + ".disk"
+		if err = errors.Join(os.Mkdir(backing, 0o700), os.Mkdir(dir, 0o700)); err != nil {
+			return nil, err
+		}
+		if disk, err = powercut.Mount(backing, dir); err != nil {
+			return nil, err
+		}
+		defer func() { err = errors.Join(err, disk.Close()) }()
+		dir = filepath.Join(dir, "store")
+	}
 	t, err := start(ctx, s, dir)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, t.close()) }()
-	w := &work{trial: t, size: c.Size, keys: c.Keys}
+	if disk != nil {
+		disk.Settle() // what the processes begin with
+	}
+	w := &work{trial: t, size: c.Size, keys: c.Keys, disk: disk}
 	defer w.close()
 	if err = w.connect(ctx, c.Connections); err != nil {
 		return nil, err
 	}
-	if c.Loss {
+	if c.Loss || c.Power {
 		r, err := w.lose(ctx, c.Clients[0], c.Time)
 		return []row{{system: s, clients: c.Clients[0], loss: r}}, err
 	}
@@ -171,10 +189,14 @@ func printFigures(to io.Writer, rows []row) {
 	}
 }
 
-func printLoss(to io.Writer, rows []row) {
-	fmt.Fprintf(to, "| store | acknowledged puts | read back | lost | synced before a put is acknowledged |\n|---|---:|---:|---:|---|\n")
+func printLoss(to io.Writer, rows []row, power bool) {
+	fmt.Fprintf(to, "| store | acknowledged puts | read back | lost | unsynced bytes that were taken | synced before a put is acknowledged |\n|---|---:|---:|---:|---:|---|\n")
 	for _, r := range rows {
-		fmt.Fprintf(to, "| %s | %d | %d | %d | %s |\n", r.system.title, r.loss.acknowledged, r.loss.acknowledged-r.loss.lost, r.loss.lost, r.system.durability)
+		fmt.Fprintf(to, "| %s | %d | %d | %d | %d | %s |\n", r.system.title, r.loss.acknowledged, r.loss.acknowledged-r.loss.lost, r.loss.lost, r.loss.unsynced, r.system.durability)
+	}
+	if power {
+		fmt.Fprintf(to, "\nAll three processes were killed with `kill -9` at once, and their disks lost what was not synced, as by a power cut.\n")
+		return
 	}
 	fmt.Fprintf(to, "\nAll three processes were killed with `kill -9` at once. What a process had written, the system still had in memory:\nthis finds writes that a process kept to itself, not what a power cut would take.\n")
 }

@@ -58,3 +58,20 @@ func TestLoss(t *testing.T) {
 		}
 	}
 }
+
+// TestPower: a power cut takes puts that NATS JetStream has acknowledged by default, and none of
+// Cleave's.
+func TestPower(t *testing.T) {
+	if _, err := os.Stat("/dev/fuse"); err != nil || os.Getuid() != 0 {
+		t.Skip("only root on Linux with /dev/fuse can cut the power: ", err)
+	}
+	status, out, errs := run(t, "--power", "--systems", "nats,cleave", "--clients", "4", "--time", "200ms")
+	if status != 0 {
+		t.Fatalf("status %d: %s%s", status, out, errs)
+	}
+	for _, want := range []string{`NATS 2.15.2, 1 group \| ([1-9]\d*) \| \d+ \| [1-9]\d* \|`, `Cleave, 8 groups \| ([1-9]\d*) \| \d+ \| 0 \|`} {
+		if !regexp.MustCompile(want).MatchString(out) {
+			t.Errorf("%s is not in %s", want, out)
+		}
+	}
+}

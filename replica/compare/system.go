@@ -44,6 +44,7 @@ var systems = []*system{
 	cleave("cleave", "Cleave, 8 groups", 8), cleave("cleave-1", "Cleave, 1 group", 1), etcd,
 	natsKV("nats", "NATS 2.15.2, 1 group", "nothing: logs of two of three are written, and synced every two minutes", false),
 	natsKV("nats-always", "NATS 2.15.2, 1 group, `sync_interval: always`", "the log of two of three, by fsync or O_SYNC", true),
+	dragonboatEngine(),
 }
 
 func names() (out []string) {

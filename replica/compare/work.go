@@ -10,6 +10,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/cleavestore/cleave/replica/compare/powercut"
 )
 
 // work is what clients do with a store.
@@ -18,6 +20,7 @@ type work struct {
 	size    int // of a document, in bytes
 	keys    int
 	clients []client
+	disk    *powercut.Disk // nil: killed processes lose nothing that they have written
 }
 
 // figure is one measurement.
@@ -29,7 +32,10 @@ type figure struct {
 }
 
 // loss is what came of killing the processes.
-type loss struct{ acknowledged, lost int }
+type loss struct {
+	acknowledged, lost int
+	unsynced           int64 // bytes that the power cut took
+}
 
 // startTime is how long a store may take until it takes writes.
 const startTime = time.Minute
@@ -158,6 +164,11 @@ func (w *work) lose(ctx context.Context, n int, long time.Duration) (l loss, err
 	}
 	connections := len(w.clients)
 	w.close()
+	if w.disk != nil {
+		if l.unsynced, _, err = w.disk.Cut(); err != nil {
+			return l, err
+		}
+	}
 	if err = w.trial.startAll(ctx); err != nil {
 		return l, err
 	}
