@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/cleavestore/cleave/internal/vfs"
@@ -128,6 +129,79 @@ func TestQueryManyValues(t *testing.T) {
 	for i := range n {
 		if id, in := fmt.Sprintf("%06d", i), (n+100-i*7919%n)%7 == 0 && i*7919%n > 0; seen[id] != in {
 			t.Errorf("%s is found: %t", id, !in)
+		}
+	}
+}
+
+// TestQueryContains: with CONTAINS a query reads the documents whose string has the text, or
+// is too long for a term to tell; so do its negation, its pages, and its order.
+func TestQueryContains(t *testing.T) {
+	ctx := t.Context()
+	opts := testOptions(vfs.NewMem())
+	db, c := openStore(t, opts, ContainerDef{PartitionKey: []string{"/k"}, MinPartitions: 1, Index: IndexAll()})
+	const n = 3000
+	pad := func(length int) string { return strings.Repeat("·", length/2) } // two bytes each
+	var has, long int
+	for i := range n {
+		s := fmt.Sprintf(`"s%d"`, i)
+		switch {
+		case i%100 == 7:
+			s = `["needle"]` // no string
+		case i%100 == 8:
+			s = `"a n\u0065edle"`
+			has++
+		case i%500 == 9:
+			s = `"` + pad(58) + `needle"` // 64 bytes: as long as a term may be
+			has++
+		case i%500 == 10:
+			s = `"` + pad(60) + `needle"` // behind the cut, and over it
+			has, long = has+1, long+1
+		case i%500 == 11:
+			s = `"` + pad(90) + `"`
+			long++
+		}
+		if _, err := c.Upsert(ctx, fmt.Appendf(nil, `{"id":"%d","k":%d,"u":%d,"s":%s,"tags":[%s,1]}`, i, i%7, i*7919%n, s, s), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := db.Compact(ctx); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		text       string
+		want, read int
+	}{
+		{`SELECT * FROM c WHERE CONTAINS(c.s, 'needle')`, has, has + long - n/500},
+		{`SELECT * FROM c WHERE CONTAINS(c.tags[], 'needle')`, has, has + long - n/500},
+		{`SELECT * FROM c WHERE NOT CONTAINS(c.s, 'needle')`, n - n/100 - has, n - n/100},
+		{`SELECT * FROM c WHERE CONTAINS(c.s, '')`, n - n/100, n - n/100},
+		{`SELECT VALUE COUNT(1) FROM c WHERE CONTAINS(c.s, 'needle')`, 1, has + long - n/500},
+		{`SELECT * FROM c WHERE CONTAINS(c.s, 'needle') ORDER BY c.u`, has, has + long - n/500},
+	} {
+		q, err := ParseQuery(test.text, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		read := func(limit int) (results int, documents int64) {
+			q.Limit, q.Continue = limit, ""
+			for more := true; more; more = q.Continue != "" {
+				r := c.Query(ctx, AllPartitions(), q)
+				for _, err := range r.All() {
+					if err != nil {
+						t.Fatal(err)
+					}
+					results++
+				}
+				q.Continue = r.Continue()
+				documents += r.Stats().Documents
+			}
+			return results, documents
+		}
+		if got, documents := read(0); got != test.want || documents != int64(test.read) {
+			t.Errorf("%s: %d results of %d documents, want %d of %d", test.text, got, documents, test.want, test.read)
+		}
+		if got, _ := read(5); got != test.want {
+			t.Errorf("%s: %d results in pages, want %d", test.text, got, test.want)
 		}
 	}
 }

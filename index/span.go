@@ -31,6 +31,16 @@ func Equal(p Path, v Value) Span {
 	return Span{key, after(key), v.Type == String && len(v.Text) > MaxString}
 }
 
+// Text returns the string of a term that lies in strings, a span of OfType with String.
+// whole is false if the term has only its beginning.
+func Text(term []byte, strings *Span) (text []byte, whole bool) {
+	text = term[len(strings.From):]
+	if len(text) > MaxString {
+		return text[:MaxString], false
+	}
+	return text, true
+}
+
 // Between is the span of the values between two bounds, of the type that the
 // bounds have. At least one must be there, and both must be of one type.
 func Between(p Path, lo, hi Bound) Span {

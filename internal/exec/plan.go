@@ -17,6 +17,7 @@ import (
 type planNode struct {
 	op    planOp
 	spans []index.Span
+	text  string // of planContaining
 	sub   []*planNode
 	apart bool // no document has more than one term of all spans
 
@@ -26,12 +27,13 @@ type planNode struct {
 type planOp uint8
 
 const (
-	planAll   planOp = iota // all documents
-	planNone                // no document
-	planSpans               // those with a term of one of the spans
-	planAnd                 // those that all of sub give
-	planOr                  // those that any of sub gives
-	planMinus               // those that sub[0] gives and sub[1] does not
+	planAll        planOp = iota // all documents
+	planNone                     // no document
+	planSpans                    // those with a term of one of the spans
+	planContaining               // those with a term of the span, if it is not known to be without text
+	planAnd                      // those that all of sub give
+	planOr                       // those that any of sub gives
+	planMinus                    // those that sub[0] gives and sub[1] does not
 )
 
 // planner makes plans for the documents that a policy has indexed.
@@ -145,7 +147,7 @@ func (p *planner) leaf(f *query.Filter) (*planNode, bool) {
 	case query.Ne:
 		return p.others(path, f.Value)
 	case query.In:
-		var spans []index.Span
+		spans := make([]index.Span, 0, len(f.Values))
 		for _, v := range f.Values {
 			spans = append(spans, index.Equal(path, indexValue(v)))
 		}
@@ -159,8 +161,11 @@ func (p *planner) leaf(f *query.Filter) (*planNode, bool) {
 		if p.found {
 			return all, false
 		}
-		n, _ := spansNode(index.OfType(path, index.String))
-		return n, false
+		strings := []index.Span{index.OfType(path, index.String)}
+		if f.Value.Text == "" {
+			return spansNode(strings...)
+		}
+		return &planNode{op: planContaining, spans: strings, text: f.Value.Text}, false
 	case query.Exists:
 		if !containers {
 			return all, false
@@ -254,7 +259,7 @@ func (p *planner) opposite(f *query.Filter, yes *planNode, exact bool) (*planNod
 
 // spansNode returns the documents with a term of one of the spans.
 func spansNode(spans ...index.Span) (*planNode, bool) {
-	n := &planNode{op: planSpans}
+	n := &planNode{op: planSpans, spans: make([]index.Span, 0, len(spans))}
 	exact := true
 	for _, s := range spans {
 		if !s.Empty() {
@@ -366,6 +371,10 @@ func (p *planSets) eval(n *planNode, r *index.Reader, lo, hi uint32) (*index.Set
 		s.Fill()
 	case planSpans:
 		if err := p.addSpans(r, n.spans, s); err != nil {
+			return nil, err
+		}
+	case planContaining:
+		if err := p.addContaining(r, n, s); err != nil {
 			return nil, err
 		}
 	case planOr:
@@ -574,6 +583,27 @@ func (p *planSets) addSpans(r *index.Reader, spans []index.Span, set *index.Set)
 		}
 	}
 	return nil
+}
+
+// addContaining adds to set the ordinals that have a term of the span of n whose string has
+// the text, or may have it behind the place where the term is cut.
+func (p *planSets) addContaining(r *index.Reader, n *planNode, set *index.Set) error {
+	cur := p.cursor(r)
+	defer p.release(cur)
+	span := &n.spans[0]
+	for ok := cur.Seek(span.From); ok && string(cur.Key()) < string(span.To); ok = cur.Next() {
+		if err := p.ended(); err != nil {
+			return err
+		}
+		p.terms++
+		if text, whole := index.Text(cur.Key(), span); whole && !bytes.Contains(text, []byte(n.text)) {
+			continue
+		}
+		if err := cur.Posting().AddTo(set); err != nil {
+			return err
+		}
+	}
+	return cur.Err()
 }
 
 // finder returns a function that finds the postings of so many terms, each by a lookup, or

@@ -47,6 +47,9 @@ func (n *planNode) terms(r *index.Reader) (terms int64, err error) {
 		}
 		terms += more
 	}
+	if n.op == planContaining {
+		terms *= 2 // each is searched
+	}
 	for _, sub := range n.sub {
 		more, err := sub.terms(r)
 		if err != nil {
@@ -68,7 +71,8 @@ func (n *planNode) question() *index.Question {
 	add = func(n *planNode) {
 		head = binary.AppendUvarint(append(head[:0], byte(n.op)), uint64(len(n.spans)))
 		head = binary.AppendUvarint(head, uint64(len(n.sub)))
-		h.Write(head)
+		head = binary.AppendUvarint(head, uint64(len(n.text)))
+		h.Write(append(head, n.text...))
 		for i := range n.spans {
 			for _, key := range [][]byte{n.spans[i].From, n.spans[i].To} {
 				h.Write(binary.AppendUvarint(head[:0], uint64(len(key))))
