@@ -1,6 +1,7 @@
 package sql
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"github.com/cleavestore/cleave/internal/exec"
 	"github.com/cleavestore/cleave/internal/query"
 	"github.com/cleavestore/cleave/internal/sql/eval"
+	"github.com/cleavestore/cleave/internal/sql/syntax"
 	"github.com/cleavestore/cleave/internal/sql/value"
 	"github.com/cleavestore/cleave/partmap"
 )
@@ -155,6 +157,40 @@ func TestNothing(t *testing.T) {
 	for _, text := range []string{"SELECT TOP 0 VALUE UPPER(c.a) FROM c", "SELECT VALUE COUNT(1) + 0 FROM c OFFSET 0 LIMIT 0", "SELECT * FROM c WHERE ABS(c.a) = 1 OFFSET 0 LIMIT 0", "SELECT VALUE 1 OFFSET 0 LIMIT 0"} {
 		if got, err := results(t, text, Options{}, `{"a":1}`); err != nil || len(got) > 0 {
 			t.Errorf("%s: results %v, error %v", text, got, err)
+		}
+	}
+}
+
+// TestParametersBounded: a query whose parameters take more than their bound is refused,
+// whichever form it has and of whatever the parameter is made. A parameter counts once.
+func TestParametersBounded(t *testing.T) {
+	text := func(n int) string { return strings.Repeat("x", n) }
+	list := func(n int, of any) (l []any) {
+		for range n {
+			l = append(l, of)
+		}
+		return l
+	}
+	for _, test := range []struct {
+		text string
+		p    any
+		fine bool
+	}{
+		{`SELECT * FROM c WHERE c.a = @p`, text(2 << 20), true},
+		{`SELECT * FROM c WHERE c.a = @p`, text(64 << 20), false},
+		{`SELECT * FROM c WHERE CONTAINS(c.a, @p)`, text(syntax.MaxParameters), false},
+		{`SELECT VALUE CONCAT(c.a, @p, @p, @p) FROM c`, text(2 << 20), true},
+		{`SELECT VALUE CONCAT(c.a, @p, @p2) FROM c`, text(3 << 20), false},
+		{`SELECT * FROM c WHERE ARRAY_CONTAINS(@p, c.a)`, list(40_000, 1), true},
+		{`SELECT * FROM c WHERE ARRAY_CONTAINS(@p, c.a)`, list(100_000, 1), false},
+		{`SELECT * FROM c WHERE ARRAY_CONTAINS(@p, c.a)`, list(3, text(2<<20)), false},
+		{`SELECT * FROM c WHERE ARRAY_CONTAINS(@p, c.a)`, json.RawMessage(`["` + text(5<<20) + `"]`), false},
+		{`SELECT * FROM c WHERE c.a = @p`, map[string]any{text(5 << 20): 1}, false},
+	} {
+		_, err := Parse(test.text, map[string]any{"@p": test.p, "@p2": test.p}, Options{})
+		var bad *query.SyntaxError
+		if (err == nil) != test.fine || err != nil && (!errors.As(err, &bad) || !strings.Contains(err.Error(), "parameters of more than") || len(err.Error()) > 200) {
+			t.Errorf("%s, %T: %.300v, want it to be refused: %t", test.text, test.p, err, !test.fine)
 		}
 	}
 }

@@ -201,10 +201,19 @@ func (r *rewriter) expr(e Expr) Expr {
 	return out
 }
 
+// MaxParameters bounds the parameters that a query uses: the bytes of all of their values
+// together, as value.Value.Size counts them.
+const MaxParameters = 4 << 20
+
 // Bind returns the query with constants in place of its parameters, which may be named with
 // or without their @. text is that of the query. The error is a *query.SyntaxError.
 func (q *Query) Bind(text string, parameters map[string]any) (*Query, error) {
+	known := map[string]value.Value{}
+	size := int64(0)
 	given := func(at int, name string) (value.Value, error) {
+		if v, ok := known[name]; ok {
+			return v, nil
+		}
 		v, ok := parameters["@"+name]
 		if !ok {
 			v, ok = parameters[name]
@@ -216,6 +225,10 @@ func (q *Query) Bind(text string, parameters map[string]any) (*Query, error) {
 		if err != nil {
 			return value.Value{}, Errorf(text, at, "parameter @%s: %s", jsondoc.Clip(name), err)
 		}
+		if size += bound.Size(); size > MaxParameters {
+			return value.Value{}, Errorf(text, at, "parameter @%s: parameters of more than %d bytes", jsondoc.Clip(name), MaxParameters)
+		}
+		known[name] = bound
 		return bound, nil
 	}
 	var bad error
