@@ -58,6 +58,7 @@ func (c *Container) NewBatch(pk PartitionKey) *Batch {
 
 // begin makes an empty batch ready for a container and a partition key.
 func (b *Batch) begin(c *Container, pk PartitionKey) {
+	pk = c.keys.Own(pk)
 	b.c, b.pk, b.refused = c, pk, c.checkPartitionKey(pk)
 	if b.refused == nil {
 		epk := pk.EPK()

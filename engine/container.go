@@ -110,7 +110,7 @@ func (db *DB) createContainer(ctx context.Context, name string, def ContainerDef
 	db.storeManifest.Unlock()
 	var entries []partmap.Entry
 	var partitions []manifest.Partition
-	for i, rng := range partmap.Ranges(in.MinPartitions) {
+	for i, rng := range firstRanges(&in) {
 		id := first + uint32(i)
 		entries = append(entries, partmap.Entry{ID: PartitionID(id), Range: rng})
 		partitions = append(partitions, manifest.Partition{
@@ -212,6 +212,7 @@ func (db *DB) newContainer(m *manifest.Container, entries []partmap.Entry) (*Con
 		scanLimits: jsondoc.Limits{MaxBytes: int(def.Limits.ItemBytes)},
 	}
 	c.family.Levels, c.family.Compression, c.family.ChangeFloor = c.keys.Levels, def.Compression, c.changeFloor
+	c.family.Version1 = c.keys.Version1
 	c.family.Name, c.family.Replicated, c.family.KeepsChanges = m.Name, def.Replicated, def.ChangeRetention > 0
 	c.family.Indexing.Store(compiled.Index)
 	c.keySizes = keysizes.Rules{Limits: &c.limits, Expires: def.DefaultTTL != 0, Now: db.clockMillis, NearlyFull: c.tellNearlyFull}
@@ -379,6 +380,14 @@ func (p *partition) gone() error {
 	return lsm.ErrMoved
 }
 
+// firstRanges returns the ranges of the physical partitions that a container begins with.
+func firstRanges(d *definition.Def) []partmap.Range {
+	if d.HashVersion == 1 {
+		return partmap.Tile(partmap.EvenBoundariesV1(d.MinPartitions))
+	}
+	return partmap.Ranges(d.MinPartitions)
+}
+
 // gone is the error of calls on a dropped container.
 func (c *Container) gone() error { return fmt.Errorf("container %q: %w", c.name, ErrClosed) }
 
@@ -400,9 +409,13 @@ func (c *Container) checkID(id string) error {
 	return nil
 }
 
+// checkPartitionKey returns why no item of the container can have a key.
 func (c *Container) checkPartitionKey(pk PartitionKey) error {
 	if !pk.Valid() {
 		return invalidf("partition key is the zero value, not a number, bad UTF-8 or too long")
+	}
+	if (pk.Version() == 1) != c.keys.Version1 {
+		return invalidf("partition key %s: hashed by version %d, those of container %q are not", pk, pk.Version(), c.name)
 	}
 	if pk.Len() != c.levels() {
 		return invalidf("partition key %s: number of levels %d, of container %q %d", pk, pk.Len(), c.name, c.levels())

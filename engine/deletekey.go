@@ -33,6 +33,7 @@ func (c *Container) deleteLogicalPartition(ctx context.Context, pk PartitionKey,
 		return Meta{}, err
 	}
 	defer call.Leave()
+	pk = c.keys.Own(pk)
 	if err := c.checkPartitionKey(pk); err != nil {
 		return Meta{}, err
 	}

@@ -42,6 +42,7 @@ func TestMakeGolden(t *testing.T) {
 		"store-limits":       (*goldenMaker).limits,
 		"backup-limits":      (*goldenMaker).limitsBackup,
 		"store-containers":   (*goldenMaker).containers,
+		"store-version1":     (*goldenMaker).version1,
 		"backup":             (*goldenMaker).backup,
 		"stream":             (*goldenMaker).stream,
 	} {
@@ -268,6 +269,22 @@ func (m *goldenMaker) opaque() {
 		}
 	}
 	m.close()
+}
+
+// version1 has keys that are placed by version 1 of the hash, beside others.
+func (m *goldenMaker) version1() {
+	m.create("docs", goldenByK)
+	m.docs(0, 6)
+	m.create("old", ContainerDef{PartitionKey: []string{"/k"}, HashVersion: 1, MinPartitions: 2, Index: IndexAll(), UniqueKeys: [][]string{{"/n", "/id"}}})
+	m.docs(0, 40)
+	for n, key := range []string{`,"k":"redmond"`, `,"k":5`, `,"k":-0.5`, `,"k":true`, `,"k":null`, ``, `,"k":"` + strings.Repeat("long ", 50) + `"`} {
+		m.upsert(fmt.Sprintf(`{"id":"of %d"%s,"n":%d}`, n, key, n))
+	}
+	m.flush()
+	m.docs(0, 4)
+	m.delete(7)
+	must(m, m.c.SetKeyLimits(m.ctx, StringKey("redmond"), KeyLimits{Bytes: 1 << 20}))
+	m.kill()
 }
 
 func (m *goldenMaker) hierarchical() {

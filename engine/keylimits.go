@@ -38,6 +38,7 @@ func (c *Container) SetDefaultKeyLimits(ctx context.Context, l KeyLimits) error 
 // The change is durable when the call returns nil, and holds at once. Errors are those of
 // SetThroughput, ErrInvalid where there are too many.
 func (c *Container) SetKeyLimits(ctx context.Context, pk PartitionKey, l KeyLimits) error {
+	pk = c.keys.Own(pk)
 	if err := c.checkPartitionKey(pk); err != nil {
 		return err
 	}
@@ -120,6 +121,7 @@ type UsageOptions struct {
 // reads no document: its time grows with the number of runs, and with the versions in
 // write buffers. It is not charged, and never throttled. Errors: those of a Read.
 func (c *Container) Usage(ctx context.Context, pk PartitionKey, o *UsageOptions) (u KeyUsage, err error) {
+	pk = c.keys.Own(pk)
 	if err = c.checkPartitionKey(pk); err != nil {
 		return KeyUsage{}, err
 	}

@@ -65,10 +65,10 @@ type modelSnapshot struct {
 var modelContainers = map[string]ContainerDef{
 	"docs":        {PartitionKey: []string{"/k"}, MinPartitions: 3, Index: modelPolicies[0]},
 	"levels":      {PartitionKey: []string{"/k", "/l"}, MinPartitions: 1, Compression: SmallCompression, Index: modelPolicies[1], UniqueKeys: [][]string{{"/id", "/v"}}},
-	"plain":       {PartitionKey: []string{"/k"}, MinPartitions: 2, Compression: NoCompression},
+	"plain":       {PartitionKey: []string{"/k"}, MinPartitions: 2, Compression: NoCompression, HashVersion: 1},
 	"bytes":       {Kind: Opaque, MinPartitions: 2},
 	toldContainer: {PartitionKey: []string{"/k"}, MinPartitions: 2, Replicated: true, Index: IndexAll()},
-	"mortal":      {PartitionKey: []string{"/k"}, MinPartitions: 2, DefaultTTL: 20 * time.Second, UniqueKeys: [][]string{{"/id"}, {"/id", "/p", "/g"}}},
+	"mortal":      {PartitionKey: []string{"/k"}, HashVersion: 1, MinPartitions: 2, DefaultTTL: 20 * time.Second, UniqueKeys: [][]string{{"/id"}, {"/id", "/p", "/g"}}},
 }
 
 func newModel(t *testing.T, rng *rand.Rand) *model {
@@ -146,7 +146,12 @@ func (m *model) key(name string) (PartitionKey, string) {
 		l := m.rng.IntN(4)
 		return JoinKeys(key, NumberKey(float64(l))), members + fmt.Sprintf(`,"l":%d`, l)
 	}
-	return key, members
+	return inVersion(name, key), members
+}
+
+// inVersion returns a key as the container has it: some have keys of version 1.
+func inVersion(name string, key PartitionKey) PartitionKey {
+	return key.OfVersion(2 - modelContainers[name].HashVersion%2)
 }
 
 func (m *model) step() {

@@ -59,6 +59,7 @@ func (m *model) forgetExpired() {
 	c, err := m.db.Container("mortal")
 	must(m.t, err)
 	for _, key := range []PartitionKey{StringKey("a"), StringKey("b"), NumberKey(3), BoolKey(true), NullKey(), UndefinedKey()} {
+		key = inVersion("mortal", key)
 		must(m.t, c.DeleteLogicalPartition(context.Background(), key, nil))
 		m.apply(write{container: "mortal", key: key}, partitionOf(c, key), m.opts.Durability != Buffered)
 	}

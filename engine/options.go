@@ -364,6 +364,13 @@ type ContainerDef struct {
 	// Synthetic, if not nil, derives the key of one level from several members
 	// of a document, in the place of PartitionKey. For JSON containers.
 	Synthetic *SyntheticKey `json:"synthetic,omitempty"`
+	// HashVersion is the version of the model's hash by which partition keys are placed: 1
+	// or 2. 0 is 2, which is better: it hashes all of a key. 1 is that of containers that
+	// were made long ago, for clients which place keys by it. A key of version 1 has one
+	// path; not with Synthetic or Replicated. The keys that calls return are then of
+	// version 1, which == tells from others: PartitionKey.OfVersion makes one of the other.
+	// Calls take both.
+	HashVersion int `json:"hash_version,omitempty"`
 	// Kind is JSON or Opaque.
 	Kind ContainerKind `json:"kind"`
 	// Compression of the stored items.
@@ -451,7 +458,7 @@ const (
 // inner returns the definition as package definition has it.
 func (d *ContainerDef) inner() definition.Def {
 	return definition.Def{
-		PartitionKey: d.PartitionKey, Synthetic: d.Synthetic.rule(), Kind: definition.Kind(d.Kind), Compression: segment.Compression(d.Compression),
+		PartitionKey: d.PartitionKey, Synthetic: d.Synthetic.rule(), HashVersion: d.HashVersion, Kind: definition.Kind(d.Kind), Compression: segment.Compression(d.Compression),
 		MinPartitions: d.MinPartitions, DefaultTTL: d.DefaultTTL, Throughput: d.Throughput, NoBurst: d.NoBurst, Replicated: d.Replicated,
 		Limits: definition.Limits(d.Limits), ChangeRetention: d.ChangeRetention, Index: index.Policy(d.Index), UniqueKeys: d.UniqueKeys,
 	}
@@ -460,7 +467,7 @@ func (d *ContainerDef) inner() definition.Def {
 // outer returns a definition as callers see it.
 func outer(d *definition.Def) ContainerDef {
 	return ContainerDef{
-		PartitionKey: d.PartitionKey, Synthetic: (*SyntheticKey)(d.Synthetic), Kind: ContainerKind(d.Kind), Compression: Compression(d.Compression),
+		PartitionKey: d.PartitionKey, Synthetic: (*SyntheticKey)(d.Synthetic), HashVersion: d.HashVersion, Kind: ContainerKind(d.Kind), Compression: Compression(d.Compression),
 		MinPartitions: d.MinPartitions, DefaultTTL: d.DefaultTTL, Throughput: d.Throughput, NoBurst: d.NoBurst, Replicated: d.Replicated,
 		Limits: ContainerLimits(d.Limits), ChangeRetention: d.ChangeRetention, Index: IndexPolicy(d.Index), UniqueKeys: d.UniqueKeys,
 	}

@@ -78,8 +78,11 @@ func newQueryModel(t *testing.T, rng *rand.Rand) *queryModel {
 		PartitionKey: []string{"/k"}, MinPartitions: 1 + rng.IntN(4),
 		DefaultTTL: []time.Duration{0, NoExpiry, time.Minute}[rng.IntN(3)],
 	}
-	if rng.IntN(2) == 0 {
+	switch rng.IntN(3) {
+	case 0:
 		def.PartitionKey = []string{"/k", "/o/a"}
+	case 1:
+		def.HashVersion = 1
 	}
 	def.Index = m.policy()
 	_, err := m.db.CreateContainer(context.Background(), "docs", def)
@@ -285,11 +288,12 @@ func (m *queryModel) scope(all map[itemID]queried) (Scope, []reference.Document)
 		if doc.expired(m.now) {
 			continue
 		}
-		if scope.of.Kind != keyscope.All && !strings.HasPrefix(string(id.key.Encoded()), string(key.Encoded())) {
+		if scope.of.Kind != keyscope.All && !strings.HasPrefix(string(id.key.OfVersion(2).Encoded()), string(key.Encoded())) {
 			continue
 		}
-		epk := id.key.EPK()
-		place := string(epk.Bytes()) + string(id.key.Encoded()) + id.id
+		own := m.c.keys.Own(id.key)
+		epk := own.EPK()
+		place := string(epk.Bytes()) + string(own.Encoded()) + id.id
 		docs = append(docs, reference.Document{Place: place, Root: reference.Parse(m.t, []byte(doc.body))})
 	}
 	return scope, docs

@@ -69,6 +69,7 @@ func (s *Snapshot) ReadInto(ctx context.Context, pk PartitionKey, id string, buf
 	if err := s.check(); err != nil {
 		return Item{}, err
 	}
+	pk = s.c.keys.Own(pk)
 	epk := pk.EPK()
 	return s.c.readAt(ctx, pk, &epk, id, s.view(pk), buf)
 }
@@ -82,6 +83,7 @@ func (c *Container) read(ctx context.Context, pk PartitionKey, id string, at uin
 		return Item{}, err
 	}
 	defer call.Leave()
+	pk = state.keys.Own(pk)
 	epk := pk.EPK()
 	return state.readEntered(pk, &epk, id, view{at: at, installEpoch: lsm.MaxSequence}, buf)
 }
@@ -94,6 +96,7 @@ func (c *Container) readTraced(ctx context.Context, pk PartitionKey, id string, 
 		return Item{}, err
 	}
 	defer call.Leave()
+	pk = state.keys.Own(pk)
 	epk := pk.EPK()
 	return state.readEntered(pk, &epk, id, view{at: at, installEpoch: lsm.MaxSequence}, buf)
 }

@@ -34,6 +34,7 @@ func (c *Container) ScanReadable(ctx context.Context, pk PartitionKey, report *R
 			return
 		}
 		defer loop.Leave()
+		own := state.keys.Own(pk)
 		if begin := state.db.watch("scan", c.name); begin != nil {
 			defer begin()()
 		}
@@ -50,13 +51,13 @@ func (c *Container) ScanReadable(ctx context.Context, pk PartitionKey, report *R
 		past := salvage{report: report, Salvager: lsm.Salvager{Ctx: ctx}}
 		var failure error
 		// The scan must see the state that is read past the damage.
-		if opts := state.timeScan(nil, nil); !pk.Valid() {
+		if opts := state.timeScan(nil, nil); !own.Valid() {
 			failure = exec.ScanAll(ctx, state.host(), &opts, show)
-		} else if failure = state.checkPartitionKey(pk); failure == nil {
-			first, end := itemKey(pk, ""), itemKey(pk, "")
+		} else if failure = state.checkPartitionKey(own); failure == nil {
+			first, end := itemKey(own, ""), itemKey(own, "")
 			end.ID = lsm.AfterAllIDs
 			past.After, past.Before = &first, &end
-			failure = exec.ScanKey(ctx, state.host(), pk, item.IDRange{}, &opts, show)
+			failure = exec.ScanKey(ctx, state.host(), own, item.IDRange{}, &opts, show)
 		}
 		if failure == nil || left {
 			return

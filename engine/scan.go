@@ -77,10 +77,11 @@ func (s *Snapshot) ScanAll(ctx context.Context, o *ScanOptions) iter.Seq2[Item, 
 
 func (c *Container) scanKey(ctx context.Context, pk PartitionKey, ids item.IDRange, o *ScanOptions, s *Snapshot) iter.Seq2[Item, error] {
 	return c.scanIn(ctx, o, s, func(state *Container, opts *exec.ScanOptions, give func(*exec.Row) bool) error {
-		if err := state.checkPartitionKey(pk); err != nil {
+		own := state.keys.Own(pk)
+		if err := state.checkPartitionKey(own); err != nil {
 			return err
 		}
-		return exec.ScanKey(ctx, state.host(), pk, ids, opts, give)
+		return exec.ScanKey(ctx, state.host(), own, ids, opts, give)
 	})
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/cleavestore/cleave/internal/keyscope"
 	"github.com/cleavestore/cleave/internal/synthetickey"
+	"github.com/cleavestore/cleave/partmap"
 )
 
 // SyntheticKey derives the partition key of documents that have no single
@@ -46,7 +47,10 @@ func (s *SyntheticKey) String() string { return s.rule().String() }
 // keyOf returns the encoded key of the document that the request has scanned. If given
 // is valid, it must be that key.
 func (c *Container) keyOf(r *request, given PartitionKey) ([]byte, error) {
-	pk := r.doc.PK
+	pk, given := r.doc.PK, c.keys.Own(given)
+	if c.keys.Version1 {
+		partmap.SetVersion1(pk)
+	}
 	if s := c.def.Synthetic.rule(); s != nil {
 		if s.Random() && given.Valid() {
 			if !s.Makes(given, pk) {

@@ -282,6 +282,7 @@ func (c *Container) beginNow(ctx context.Context, pk PartitionKey, anew bool) (*
 		return nil, err
 	}
 	defer call.Leave()
+	pk = c.keys.Own(pk)
 	if err := c.checkPartitionKey(pk); err != nil {
 		return nil, err
 	}

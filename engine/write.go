@@ -189,6 +189,7 @@ func (c *Container) writeBytes(ctx context.Context, pk PartitionKey, id string, 
 		return Meta{}, err
 	}
 	defer call.Leave()
+	pk = c.keys.Own(pk)
 	if err := c.checkBytes(v, pk, id, body); err != nil {
 		return Meta{}, err
 	}

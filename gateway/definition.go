@@ -107,7 +107,12 @@ func (p *containerProperties) complete() *failure {
 	if k.Version < 0 || k.Version > 2 {
 		return badf("partitionKey.version is %d, the newest is 2", k.Version)
 	}
-	k.Version = 2
+	switch {
+	case k.Version == 0:
+		k.Version = 2
+	case k.Version == 1 && k.Kind == kindMultiHash:
+		return badf("partitionKey.version is 1: that of the kind MultiHash is 2")
+	}
 	if bad := p.checkTTL(); bad != nil {
 		return bad
 	}
@@ -257,6 +262,7 @@ func (p *containerProperties) engineDef() (engine.ContainerDef, *failure) {
 	}
 	def := engine.ContainerDef{
 		PartitionKey: p.PartitionKey.Paths,
+		HashVersion:  p.PartitionKey.Version,
 		// Every write says how long its item lives: see container.ttl.
 		DefaultTTL: engine.NoExpiry,
 		Index:      index,

@@ -65,7 +65,8 @@ func (c *call) key(k *container) (key engine.PartitionKey, given bool, err error
 	if text == "" {
 		return key, false, nil
 	}
-	return parseKey(text)
+	key, given, err = parseKey(text)
+	return k.own(key), given, err
 }
 
 // wholeKey is key for calls that need one with all levels.

@@ -430,7 +430,7 @@ func (c *call) listRanges(k *container) error {
 		id := strconv.FormatUint(uint64(p.ID), 10)
 		rid := strings.TrimSuffix(resourceid.Item(k.rid, uint64(p.ID)), "AA==") + "UA==" // U: of a range
 		all[i] = keyRange{
-			ID: id, RID: rid, Self: k.self() + "pkranges/" + id + "/", ETag: etag, Min: p.Min, Max: p.Max,
+			ID: id, RID: rid, Self: k.self() + "pkranges/" + id + "/", ETag: etag, Min: k.boundary(p.Min), Max: k.boundary(p.Max),
 			Fraction: 1 / float64(whole), Status: "online", Parents: parents[p.ID], Made: k.record.Made, LSN: p.Visible,
 			OwnedByOld: []string{},
 		}

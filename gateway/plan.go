@@ -52,7 +52,7 @@ func (c *call) planOf(k *container, s *statement) (*queryplan.Plan, error) {
 	var some []queryplan.Range
 	for i := range parts {
 		if slices.ContainsFunc(explained.Partitions, func(p engine.QueryPartitionPlan) bool { return p.ID == parts[i].ID }) {
-			some = append(some, queryplan.Range{Min: parts[i].Min, Max: parts[i].Max, MinInclusive: true})
+			some = append(some, queryplan.Range{Min: k.boundary(parts[i].Min), Max: k.boundary(parts[i].Max), MinInclusive: true})
 		}
 	}
 	if n := len(some); n > 0 && n < len(parts) {

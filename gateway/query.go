@@ -77,7 +77,7 @@ func (c *call) place(k *container, past bool) (p place, err error) {
 	}
 	first, last := h.Get("X-Ms-Start-Epk"), h.Get("X-Ms-End-Epk")
 	if first != "" || last != "" {
-		r, failed := parseRange(first, last)
+		r, failed := k.readRange(first, last)
 		if failed != nil {
 			return p, badf("x-ms-start-epk and x-ms-end-epk: %v", failed)
 		}

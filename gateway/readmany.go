@@ -44,6 +44,7 @@ func (c *call) readMany(k *container, p *place, text string, parameters map[stri
 	seen := map[engine.ItemIdentity]bool{}
 	within := items[:0]
 	for _, it := range items {
+		it.Key = k.own(it.Key)
 		if epk := it.Key.EPK(); !seen[it] && p.within.Contains(&epk) {
 			within = append(within, it)
 		}

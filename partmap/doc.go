@@ -48,6 +48,11 @@
 //	""  00… ────────── every key ────────── 3FFF…  40… ── no key ── "FF"
 //	MinEPK                                                        MaxEPK
 //
+// The first byte of the encoding of a key that is placed by version 1 of the hash has the
+// bit 40; such a key has one level. Its place is that of v1.go: the 32 bits of the hash,
+// then the first bits of the value, in the width of a level. Version1 and FromVersion1
+// translate boundaries to those of the service and back.
+//
 // # Invariants
 //
 //  1. One value has one encoding: negative zero is encoded as zero, NaN and the
@@ -60,7 +65,8 @@
 //  4. Ranges are half-open. Those of a Table begin at MinEPK, end at MaxEPK, and
 //     each begins where the one before it ends: every EPK of a key lies in
 //     exactly one.
-//  5. Parse(k.String()) is k, FromEncoded(k.Encoded()) is k, ParseEPK(e.String())
+//  5. Parse(k.String()) is k, which for a key of version 1 is that of version 2 with the
+//     same value, FromEncoded(k.Encoded()) is k, ParseEPK(e.String())
 //     is e, EPKFromBytes(e.Bytes()) is e.
 //
 // Markers, hash and order are part of the formats on disk and never change.

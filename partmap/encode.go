@@ -18,6 +18,10 @@ const (
 	markNumber    = 0x05
 	markString    = 0x08
 	endOfString   = 0xFF
+
+	// markVersion1 is set in the marker of a key that is hashed by version 1; such a key
+	// has one component.
+	markVersion1 = 0x40
 )
 
 // Limits of a partition key.
@@ -59,7 +63,7 @@ func componentLen(enc []byte) int {
 	if len(enc) == 0 {
 		return 0
 	}
-	switch enc[0] {
+	switch enc[0] &^ markVersion1 {
 	case markUndefined, markNull, markFalse, markTrue:
 		return 1
 	case markNumber:
@@ -87,6 +91,9 @@ func checkEncoded(enc []byte) error {
 		if levels == MaxLevels {
 			return refuse(ErrLevels, at, "more than %d levels", MaxLevels)
 		}
+		if enc[at]&markVersion1 != 0 && (at > 0 || n < len(enc)) {
+			return refuse(ErrInvalid, at, "a component of version 1 among others")
+		}
 		if err := checkComponent(enc[at:at+n], at); err != nil {
 			return err
 		}
@@ -100,7 +107,7 @@ func checkEncoded(enc []byte) error {
 
 // checkComponent checks the value of the component c, which begins at offset at.
 func checkComponent(c []byte, at int) error {
-	switch c[0] {
+	switch c[0] &^ markVersion1 {
 	case markNumber:
 		bits := binary.LittleEndian.Uint64(c[1:])
 		switch f := math.Float64frombits(bits); {

@@ -63,13 +63,16 @@ func ParseEPK(text string) (EPK, error) {
 	return e, nil
 }
 
-// HashEncoded returns the EPK of an encoded partition key, by version 2 of the
-// model's hash. Bytes that are no encoding give the EPK of no levels. It
-// allocates nothing.
+// HashEncoded returns the EPK of an encoded partition key, by the version of the
+// model's hash that the encoding names. Bytes that are no encoding give the EPK of
+// no levels. It allocates nothing.
 func HashEncoded(enc []byte) (e EPK) {
+	if len(enc) > 0 && enc[0]&markVersion1 != 0 {
+		return placeV1(enc)
+	}
 	for len(enc) > 0 {
 		n := componentLen(enc)
-		if n == 0 || int(e.n) == len(e.b) {
+		if n == 0 || int(e.n) == len(e.b) || enc[0]&markVersion1 != 0 {
 			return EPK{}
 		}
 		hashComponent(e.b[e.n:], enc[:n])

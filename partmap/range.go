@@ -52,8 +52,10 @@ func EvenBoundaries(n int) []EPK {
 }
 
 // Ranges returns n even ranges that tile the key space; one for n below 2.
-func Ranges(n int) []Range {
-	boundaries := EvenBoundaries(n)
+func Ranges(n int) []Range { return Tile(EvenBoundaries(n)) }
+
+// Tile returns the ranges between rising boundaries, which tile the key space.
+func Tile(boundaries []EPK) []Range {
 	ranges := make([]Range, len(boundaries)+1)
 	for i, b := range boundaries {
 		ranges[i].Max, ranges[i+1].Min = b, b

@@ -48,7 +48,7 @@ func appendBase(dst, enc []byte) []byte {
 }
 
 func appendSyntheticText(dst, c []byte) []byte {
-	switch c[0] {
+	switch c[0] &^ markVersion1 {
 	case markNumber:
 		return appendNumberText(dst, math.Float64frombits(binary.LittleEndian.Uint64(c[1:])))
 	case markString:

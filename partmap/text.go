@@ -41,7 +41,7 @@ func appendComponentText(dst, c []byte) []byte {
 	if len(c) == 0 {
 		return dst
 	}
-	switch c[0] {
+	switch c[0] &^ markVersion1 {
 	case markNull:
 		return append(dst, "null"...)
 	case markFalse:

@@ -120,6 +120,12 @@ func TestPublishedEPKs(t *testing.T) {
 			scheme = "v2-hash, several components"
 		case v.Scheme == "v1-hash":
 			got = HashV1(enc)
+			if key, err := FromEncoded(enc); err == nil && key.Len() == 1 {
+				e := key.OfVersion(1).EPK()
+				if at, _, err := FromVersion1(got); err != nil || at != e {
+					t.Errorf("vector %d: place %v, that of its EPK is %v: %v", i, e, at, err)
+				}
+			}
 		case v.Scheme == "v1-range":
 			// The same without the hash, which is the first number.
 			got = HashV1(enc)
@@ -173,7 +179,8 @@ func TestPublishedRawHashes(t *testing.T) {
 			if c.Type == "string" {
 				if v.Family == "no-terminator" {
 					enc = enc[:len(enc)-1]
-					v1 = append([]byte{markString}, cutV1(enc[1:])...)
+					kept, half := cutV1(enc[1:])
+					v1 = append(append([]byte{markString}, kept...), half...)
 				} else {
 					v1[len(v1)-1] = 0
 				}
@@ -232,19 +239,18 @@ func TestPublishedMurmur(t *testing.T) {
 }
 
 // Boundaries of version 2 are ours too. Those of version 1 are numbers of 32
-// bits in the order-preserving form, and are only read by tools.
+// bits in the order-preserving form, at which ours print as the service's.
 func TestPublishedBoundaries(t *testing.T) {
-	v1 := func(pos uint64) string { return fmt.Sprintf("%X", appendNumberV1(nil, float64(pos))) }
-	const top = 1<<32 - 1
+	wire := func(e EPK) string { return fmt.Sprintf("%X", e.Version1()) }
 	for _, v := range readVectors(t).Boundaries {
 		var got string
 		switch {
 		case v.Scheme == "v2":
 			got = EvenBoundaries(v.Partitions)[v.Index-1].String()
 		case v.MidpointOf == "slice 24 of 25 to the end of the key space":
-			got = v1((top/25*24 + top) / 2)
+			got = wire(Midpoint(Tile(EvenBoundariesV1(25))[24]).HashFloorV1())
 		case v.Scheme == "v1-hash" && v.Partitions > 0:
-			got = v1(top / uint64(v.Partitions) * uint64(v.Index))
+			got = wire(EvenBoundariesV1(v.Partitions)[v.Index-1])
 		default:
 			t.Errorf("unknown boundary %+v", v)
 		}

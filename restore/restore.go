@@ -113,6 +113,11 @@ func (s *session) run(r io.Reader) (err error) {
 	case def.Replicated:
 		return engine.ErrReplicated
 	}
+	if def.HashVersion == 1 {
+		s.key = s.key.OfVersion(1)
+	} else {
+		s.key = s.key.OfVersion(2)
+	}
 	if _, err = s.to.Usage(s.ctx, s.key, nil); err != nil { // before the backup is read
 		return err
 	}
@@ -227,6 +232,8 @@ func match(from, to engine.ContainerDef) error {
 		return differ("the kind", from.Kind, to.Kind)
 	case len(from.PartitionKey) != len(to.PartitionKey) || to.Kind == engine.JSON && !slices.Equal(from.PartitionKey, to.PartitionKey):
 		return differ("the partition key", from.KeyText(), to.KeyText())
+	case from.HashVersion != to.HashVersion:
+		return differ("HashVersion", from.HashVersion, to.HashVersion)
 	case !reflect.DeepEqual(from.Synthetic, to.Synthetic):
 		return differ("the synthetic partition key", from.KeyText(), to.KeyText())
 	case from.DefaultTTL != 0 && to.DefaultTTL == 0:

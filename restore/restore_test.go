@@ -411,6 +411,30 @@ func TestOpaque(t *testing.T) {
 	}
 }
 
+// TestHashVersion1 restores a logical partition whose key is placed by version 1 of the hash,
+// and refuses a container that places it otherwise.
+func TestHashVersion1(t *testing.T) {
+	s := cleavetest.New(t)
+	c := notes(t, s.DB(), func(d *engine.ContainerDef) { d.HashVersion, d.MinPartitions = 1, 4 })
+	for _, tenant := range []string{"acme", "other", "third", "fourth"} {
+		upsert(t, c, tenant, "1", "as it was")
+	}
+	want, _ := content(t, c, acme)
+	backup, _ := backupOf(t, s.DB(), nil)
+	upsert(t, c, "acme", "1", "changed")
+	upsert(t, c, "acme", "2", "new")
+	result, err := run(t, c, backup, Options{Replace: true})
+	must(t, err)
+	if got, _ := content(t, c, acme); len(want) != 1 || !maps.Equal(got, want) || result.Replaced != 1 || result.Deleted != 1 {
+		t.Errorf("%+v: %v", result, got)
+	}
+	must(t, s.DB().DropContainer(t.Context(), "notes"))
+	c = notes(t, s.DB(), nil)
+	if _, err := run(t, c, backup, Options{}); !errors.Is(err, engine.ErrInvalid) {
+		t.Errorf("into a container of version 2: %v", err)
+	}
+}
+
 // TestLargeDocument restores a JSON document that is too large for a transaction.
 func TestLargeDocument(t *testing.T) {
 	s := cleavetest.New(t)

@@ -99,6 +99,7 @@ type containerInfo struct {
 type settings struct {
 	Throughput            float64    `json:"throughput_ru_per_s,omitempty"`
 	NoBurst               bool       `json:"no_burst,omitempty"`
+	HashVersion           int        `json:"hash_version,omitempty"` // 1: keys are placed by version 1 of the hash
 	TTLSeconds            float64    `json:"default_ttl_s,omitempty"` // -1: items have one of their own
 	UniqueKeys            [][]string `json:"unique_keys,omitempty"`
 	ItemBytes             int64      `json:"item_limit_bytes"`
@@ -110,7 +111,7 @@ type settings struct {
 
 func describeSettings(def *engine.ContainerDef) settings {
 	s := settings{
-		Throughput: def.Throughput, NoBurst: def.NoBurst, TTLSeconds: def.DefaultTTL.Seconds(), UniqueKeys: def.UniqueKeys,
+		Throughput: def.Throughput, NoBurst: def.NoBurst, HashVersion: def.HashVersion, TTLSeconds: def.DefaultTTL.Seconds(), UniqueKeys: def.UniqueKeys,
 		ItemBytes: def.Limits.ItemBytes, LogicalPartitionBytes: def.Limits.LogicalPartitionBytes, LogicalThroughput: def.Limits.LogicalPartitionThroughput, BatchBytes: def.Limits.BatchBytes,
 	}
 	if def.DefaultTTL < 0 {
@@ -128,6 +129,9 @@ func (s *settings) text() string {
 			text += " without bursts"
 		}
 		parts = append(parts, text)
+	}
+	if s.HashVersion == 1 {
+		parts = append(parts, "keys hashed by version 1")
 	}
 	if s.LogicalThroughput > 0 {
 		parts = append(parts, humanize.Count(int64(s.LogicalThroughput))+" RU/s for each logical partition")

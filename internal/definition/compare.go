@@ -1,6 +1,7 @@
 package definition
 
 import (
+	"cmp"
 	"fmt"
 	"reflect"
 	"slices"
@@ -36,6 +37,8 @@ func (d *Def) Compare(asked *Def) *Difference {
 		return &Difference{"Synthetic", d.KeyText(), asked.KeyText(), byCopy}
 	case !slices.Equal(d.PartitionKey, asked.PartitionKey):
 		return &Difference{"PartitionKey", d.KeyText(), asked.KeyText(), byCopy}
+	case hashVersion(d.HashVersion) != hashVersion(asked.HashVersion):
+		return &Difference{"HashVersion", hashVersion(d.HashVersion), hashVersion(asked.HashVersion), byCopy}
 	case !slices.EqualFunc(d.UniqueKeys, asked.UniqueKeys, slices.Equal[[]string]):
 		return &Difference{"UniqueKeys", fmt.Sprint(d.UniqueKeys), fmt.Sprint(asked.UniqueKeys), anew}
 	case !asked.Index.Empty() && !sameIndex(d.Index, asked.Index):
@@ -65,6 +68,8 @@ func (d *Def) Compare(asked *Def) *Difference {
 	}
 	return nil
 }
+
+func hashVersion(v int) string { return fmt.Sprint(cmp.Or(v, 2)) }
 
 // sameIndex says whether two policies index the same values.
 func sameIndex(a, b index.Policy) bool {

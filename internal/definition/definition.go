@@ -83,6 +83,7 @@ func (k *Kind) UnmarshalText(text []byte) error {
 type Def struct {
 	PartitionKey    []string
 	Synthetic       *synthetickey.Rule // nil: PartitionKey names the members
+	HashVersion     int                // of the partition key; 0 and 2 are the same, Check makes it 0
 	Kind            Kind
 	Compression     segment.Compression
 	MinPartitions   int
@@ -213,6 +214,24 @@ func (d *Def) checkKey() error {
 		}
 	}
 	d.Synthetic, d.PartitionKey = d.Synthetic.Clone(), slices.Clone(d.PartitionKey)
+	return d.checkHash()
+}
+
+// checkHash checks the version of the hash.
+func (d *Def) checkHash() error {
+	if d.HashVersion == 2 {
+		d.HashVersion = 0
+	}
+	switch {
+	case d.HashVersion == 0:
+		return nil
+	case d.HashVersion != 1:
+		return fmt.Errorf("HashVersion %d: 1 or 2", d.HashVersion)
+	case len(d.PartitionKey) != 1:
+		return errors.New("HashVersion 1: the partition key has one path, and is not synthetic")
+	case d.Replicated:
+		return errors.New("HashVersion 1 of a replicated container: its groups route by version 2")
+	}
 	return nil
 }
 
@@ -242,7 +261,9 @@ type Compiled struct {
 
 // Compile makes ready what follows from a definition that Check has accepted.
 func (d *Def) Compile() (c Compiled, err error) {
-	c.Keys = keyscope.Definition{Levels: len(d.PartitionKey), Sources: d.PartitionKey, Rule: d.Synthetic, Text: d.KeyText()}
+	c.Keys = keyscope.Definition{
+		Levels: len(d.PartitionKey), Version1: d.HashVersion == 1, Sources: d.PartitionKey, Rule: d.Synthetic, Text: d.KeyText(),
+	}
 	if d.Synthetic != nil {
 		c.Keys.Levels, c.Keys.Sources = 1, d.Synthetic.Sources()
 	}

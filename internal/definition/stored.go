@@ -16,7 +16,7 @@ import (
 func (d *Def) Manifest(id uint32, name string) manifest.Container {
 	m := manifest.Container{
 		ID: id, Name: name,
-		PartitionKey: d.PartitionKey, Synthetic: (*manifest.Synthetic)(d.Synthetic), Levels: len(d.PartitionKey),
+		PartitionKey: d.PartitionKey, Synthetic: (*manifest.Synthetic)(d.Synthetic), Levels: len(d.PartitionKey), HashVersion: d.HashVersion,
 		Kind: d.Kind.String(), Compression: d.Compression.String(), UniqueKeys: d.UniqueKeys, Index: StoredIndex(d.Index),
 		MaxItemBytes: d.Limits.ItemBytes, MaxLogicalKey: d.Limits.LogicalPartitionBytes, MaxLogicalThroughput: d.Limits.LogicalPartitionThroughput,
 		MaxBatchOps: d.Limits.BatchOperations, MaxBatchBytes: d.Limits.BatchBytes,
@@ -33,7 +33,7 @@ func (d *Def) Manifest(id uint32, name string) manifest.Container {
 // partitions. fault.ErrTooNew: it uses what this program does not know.
 func FromManifest(m *manifest.Container, partitions int) (d Def, err error) {
 	d = Def{
-		PartitionKey: m.PartitionKey, Synthetic: (*synthetickey.Rule)(m.Synthetic), MinPartitions: partitions, UniqueKeys: m.UniqueKeys,
+		PartitionKey: m.PartitionKey, HashVersion: m.HashVersion, Synthetic: (*synthetickey.Rule)(m.Synthetic), MinPartitions: partitions, UniqueKeys: m.UniqueKeys,
 		DefaultTTL: Duration(m.DefaultTTL), ChangeRetention: time.Duration(m.ChangeRetention) * time.Millisecond, Replicated: m.Replicated,
 		Limits: Limits{
 			ItemBytes: m.MaxItemBytes, LogicalPartitionBytes: m.MaxLogicalKey, PartitionThroughput: m.MaxThroughput,

@@ -22,7 +22,7 @@ func (d *Definition) Derive(values []partmap.Key) (partmap.Key, error) {
 	}
 	key, err := d.join(values, len(d.Sources))
 	if err != nil || d.Rule == nil {
-		return key, err
+		return d.Own(key), err
 	}
 	return d.Rule.Key(key)
 }
@@ -44,6 +44,10 @@ func (d *Definition) Bases(values []partmap.Key) ([]partmap.Key, error) {
 func (d *Definition) join(values []partmap.Key, want int) (partmap.Key, error) {
 	levels := func(k partmap.Key) bool { return !k.Valid() || k.Len() != 1 }
 	if len(values) == want && !slices.ContainsFunc(values, levels) {
+		values = slices.Clone(values)
+		for i, v := range values {
+			values[i] = v.OfVersion(2)
+		}
 		if key, err := partmap.Join(values...); err == nil {
 			return key, nil
 		}

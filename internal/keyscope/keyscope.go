@@ -37,10 +37,23 @@ const (
 
 // Definition is how a container makes its partition keys.
 type Definition struct {
-	Levels  int                // of the keys
-	Sources []string           // the paths from whose values keys are made
-	Rule    *synthetickey.Rule // nil: the values are the levels
-	Text    string             // for people
+	Levels   int                // of the keys
+	Version1 bool               // keys are placed by version 1 of the hash
+	Sources  []string           // the paths from whose values keys are made
+	Rule     *synthetickey.Rule // nil: the values are the levels
+	Text     string             // for people
+}
+
+// Own returns a key as keys of the container are placed. It allocates nothing if the key is
+// so placed already.
+func (d *Definition) Own(key partmap.Key) partmap.Key {
+	if d.Version1 == (key.Version() == 1) {
+		return key
+	}
+	if d.Version1 {
+		return key.OfVersion(1)
+	}
+	return key.OfVersion(2)
 }
 
 // Scope is a set of logical partitions.
@@ -96,6 +109,9 @@ func (s Scope) Whole() Scope {
 // Check validates the scope for a container. It returns a prefix of all levels, or a base
 // value of one key, as One. It does not check the key of One.
 func (s Scope) Check(d *Definition) (Scope, error) {
+	if s.Kind == One || s.Kind == Prefix {
+		s.Key = d.Own(s.Key)
+	}
 	if s.Kind == Prefix && s.Key.Valid() && s.Key.Len() == d.Levels {
 		s.Kind = One
 	}

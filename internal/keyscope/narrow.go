@@ -37,6 +37,9 @@ func (s Scope) Narrow(d *Definition, f *query.Filter) Narrowed {
 	if keys[0].Len() == known {
 		return Narrowed{Scope: s}
 	}
+	for i := range keys {
+		keys[i] = d.Own(keys[i])
+	}
 	if d.Rule != nil {
 		if s.Kind == Part {
 			return Narrowed{Scope: s}

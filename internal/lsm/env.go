@@ -57,7 +57,8 @@ type Env struct {
 
 // Family is what the trees of a container have in common.
 type Family struct {
-	Levels      int // of partition keys
+	Levels      int  // of partition keys
+	Version1    bool // they are placed by version 1 of the hash
 	Compression segment.Compression
 	dict        dictionary
 	Indexing    atomic.Pointer[index.Compiled] // nil: nothing is indexed

@@ -117,8 +117,26 @@ func TestTooNew(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := Decode("f", StoreKind, newer(data), new(Store)); !errors.Is(err, fault.ErrTooNew) || !strings.Contains(err.Error(), "format 6") {
+	if err := Decode("f", StoreKind, newer(data), new(Store)); !errors.Is(err, fault.ErrTooNew) || !strings.Contains(err.Error(), "format 7") {
 		t.Errorf("Decode: %v", err)
+	}
+}
+
+// TestHashFormat: a store with keys of version 1 has a format of its own, also in an edit.
+func TestHashFormat(t *testing.T) {
+	s := sample(1)
+	before := StoreFormat(s.Containers, s.Partitions)
+	s.Containers[0].HashVersion = 1
+	if got := StoreFormat(s.Containers, s.Partitions); before >= hashFormat || got != hashFormat || formatOf(&Edit{Containers: s.Containers}) != hashFormat {
+		t.Errorf("format %d, without version 1 %d", got, before)
+	}
+	data, err := Encode(StoreKind, 1, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var back Store
+	if err := Decode("f", StoreKind, data, &back); err != nil || back.Containers[0].HashVersion != 1 {
+		t.Errorf("%+v, %v", back.Containers, err)
 	}
 }
 
@@ -146,7 +164,7 @@ func TestCompositeFormat(t *testing.T) {
 // newer returns a manifest of the store with the next format.
 func newer(data []byte) []byte {
 	line, body, _ := bytes.Cut(data, []byte("\n"))
-	words := strings.Split(strings.Replace(string(line), " store 2 ", " store 6 ", 1), " ")
+	words := strings.Split(strings.Replace(string(line), " store 2 ", fmt.Sprintf(" store %d ", Format+1), 1), " ")
 	head := strings.Join(words[:len(words)-2], " ")
 	return fmt.Appendf(nil, "%s %08x %d\n%s", head, checksum(head, body), len(body), body)
 }

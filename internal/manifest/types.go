@@ -78,7 +78,8 @@ type Container struct {
 	PartitionKey []string `json:"partition_key,omitempty"`
 	// Synthetic derives the partition key; nil: PartitionKey names it.
 	Synthetic     *Synthetic `json:"synthetic,omitempty"`
-	Levels        int        `json:"levels"` // of the partition key
+	Levels        int        `json:"levels"`                 // of the partition key
+	HashVersion   int        `json:"hash_version,omitempty"` // of the partition key; 0: 2
 	Kind          string     `json:"kind"`
 	Compression   string     `json:"compression"`
 	MaxItemBytes  int64      `json:"max_item_bytes"`

@@ -50,7 +50,7 @@ func (s *Steps) choose(rng partmap.Range, cut Cut) (choice splitter.Choice, err 
 		}
 	}
 	if err == nil {
-		choice.At, err = splitter.Boundary(choice.At, s.Parents[0].Family.Levels)
+		choice.At, err = boundary(&s.Parents[0].Family.Family, rng, choice.At, cut.At == "")
 	}
 	if err != nil {
 		return splitter.Choice{}, err
@@ -67,8 +67,19 @@ func Weigh(t *lsm.Tree, at *partmap.EPK) (choice splitter.Choice, err error) {
 	} else if choice, err = treecut.Choose(t.Range, trees); err != nil {
 		return choice, err
 	}
-	if choice.At, err = splitter.Boundary(choice.At, t.Family.Levels); err != nil {
+	if choice.At, err = boundary(t.Family, t.Range, choice.At, at == nil); err != nil {
 		return choice, err
 	}
 	return treecut.Weigh(t.Range, trees, choice.At)
+}
+
+// boundary returns a place as a boundary in a range. One that is chosen freely is put, in a
+// container of version 1, where the service's are: at a hash.
+func boundary(f *lsm.Family, rng partmap.Range, at partmap.EPK, free bool) (partmap.EPK, error) {
+	if f.Version1 && free {
+		if floor := at.HashFloorV1(); floor.Compare(&rng.Min) > 0 {
+			return floor, nil
+		}
+	}
+	return splitter.Boundary(at, f.Levels)
 }
