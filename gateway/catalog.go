@@ -14,6 +14,7 @@ import (
 
 	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/gateway/internal/resourceid"
+	"github.com/cleavestore/cleave/internal/meter"
 )
 
 // catalogName is the container in which the catalogue is kept.
@@ -38,6 +39,9 @@ type catalog struct {
 	db    *engine.DB
 	store *engine.Container
 	clock func() time.Time
+	// opened is when the time of meters begins. throttle says that throughput is enforced.
+	opened   time.Time
+	throttle bool
 
 	// changing is held during changes of the catalogue, over their I/O. Readers do not take it.
 	changing sync.Mutex
@@ -66,6 +70,7 @@ type database struct {
 	etag   engine.ETag
 
 	containers map[string]*container // under catalog.mu
+	shared     *meter.Meter          // of its throughput; nil: it has none, or none is enforced
 }
 
 type databaseRecord struct {
@@ -123,7 +128,7 @@ func openCatalog(ctx context.Context, db *engine.DB, clock func() time.Time, thr
 	if err != nil {
 		return nil, fmt.Errorf("gateway: catalogue: %w", err)
 	}
-	c := &catalog{db: db, store: store, clock: clock, byName: map[string]*database{}, numbers: numbers{Next: 1},
+	c := &catalog{db: db, store: store, clock: clock, opened: clock(), throttle: throttle, byName: map[string]*database{}, numbers: numbers{Next: 1},
 		resources: map[resourceSet]map[string]*child{}}
 	var containers []*container
 	for it, err := range store.Scan(ctx, catalogKey, engine.IDRange{}, nil) {
@@ -139,6 +144,7 @@ func openCatalog(ctx context.Context, db *engine.DB, clock func() time.Time, thr
 		case kindDatabase:
 			d := &database{etag: it.ETag, containers: map[string]*container{}}
 			bad = json.Unmarshal(it.Body, &d.record)
+			d.shared = c.meterOf(&d.record, nil)
 			c.byName[d.record.Name] = d
 		case kindContainer:
 			k := &container{etag: it.ETag}
@@ -403,6 +409,7 @@ func (c *catalog) createDatabase(ctx context.Context, name string, o *offer) (*d
 	if d.etag, err = c.putNew(ctx, n, &d.record); err != nil {
 		return nil, err
 	}
+	d.shared = c.meterOf(&d.record, nil)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.byName[name] = d
@@ -572,7 +579,7 @@ func (c *catalog) changeDatabase(ctx context.Context, d *database, change func(*
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	next := &database{record: r, etag: etag, containers: d.containers}
+	next := &database{record: r, etag: etag, containers: d.containers, shared: c.meterOf(&r, d.shared)}
 	c.byName[r.Name] = next
 	for _, k := range next.containers {
 		moved := *k

@@ -21,6 +21,7 @@ import (
 	"github.com/cleavestore/cleave/gateway/internal/budget"
 	"github.com/cleavestore/cleave/gateway/internal/recent"
 	"github.com/cleavestore/cleave/gateway/internal/script"
+	"github.com/cleavestore/cleave/internal/meter"
 )
 
 // Options configure a Handler. The zero value is usable; New works on a copy.
@@ -177,7 +178,8 @@ type call struct {
 	charge float64
 	held   int64 // bytes of the budget
 
-	functions *functions // user-defined ones of a query; nil: it has none
+	meter     *meter.Meter // of the database, to which the request was admitted; nil: none
+	functions *functions   // user-defined ones of a query; nil: it has none
 	// values has the values of headers that set has set.
 	values [18]string
 	count  int
@@ -194,6 +196,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c.set("X-Ms-Schemaversion", "1.18")
 	defer func() {
 		c.functions.end()
+		c.settle()
 		h.bodies.Give(c.held)
 	}()
 	if err := c.serve(); err != nil {
@@ -364,6 +367,11 @@ func (c *call) serve() error {
 	k, bad := c.catalog.container(p[1], p[3])
 	if bad != nil {
 		return bad
+	}
+	if len(p) > 4 && (p[4] == typeItems || len(p) == 6 && c.r.Method == http.MethodPost) {
+		if bad := c.admit(k); bad != nil {
+			return bad
+		}
 	}
 	with := func(f func(*container) error) func() error { return func() error { return f(k) } }
 	switch {
