@@ -14,7 +14,7 @@ import (
 
 	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/gateway/internal/resourceid"
-	"github.com/cleavestore/cleave/internal/meter"
+	"github.com/cleavestore/cleave/gateway/internal/shared"
 )
 
 // catalogName is the container in which the catalogue is kept.
@@ -36,12 +36,11 @@ var errDropped = errors.New("the resource does not exist any more")
 //
 // Numbers are given out once: the record with id "numbers" is raised in the batch that uses one.
 type catalog struct {
-	db    *engine.DB
-	store *engine.Container
-	clock func() time.Time
-	// opened is when the time of meters begins. throttle says that throughput is enforced.
-	opened   time.Time
-	throttle bool
+	db       *engine.DB
+	store    *engine.Container
+	clock    func() time.Time
+	pools    shared.Clock // of the throughput of databases
+	throttle bool         // throughput is enforced
 
 	// changing is held during changes of the catalogue, over their I/O. Readers do not take it.
 	changing sync.Mutex
@@ -70,7 +69,7 @@ type database struct {
 	etag   engine.ETag
 
 	containers map[string]*container // under catalog.mu
-	shared     *meter.Meter          // of its throughput; nil: it has none, or none is enforced
+	pool       *shared.Pool          // its throughput; nil: it has none, or none is enforced
 }
 
 type databaseRecord struct {
@@ -128,7 +127,7 @@ func openCatalog(ctx context.Context, db *engine.DB, clock func() time.Time, thr
 	if err != nil {
 		return nil, fmt.Errorf("gateway: catalogue: %w", err)
 	}
-	c := &catalog{db: db, store: store, clock: clock, opened: clock(), throttle: throttle, byName: map[string]*database{}, numbers: numbers{Next: 1},
+	c := &catalog{db: db, store: store, clock: clock, pools: shared.NewClock(clock), throttle: throttle, byName: map[string]*database{}, numbers: numbers{Next: 1},
 		resources: map[resourceSet]map[string]*child{}}
 	var containers []*container
 	for it, err := range store.Scan(ctx, catalogKey, engine.IDRange{}, nil) {
@@ -144,7 +143,7 @@ func openCatalog(ctx context.Context, db *engine.DB, clock func() time.Time, thr
 		case kindDatabase:
 			d := &database{etag: it.ETag, containers: map[string]*container{}}
 			bad = json.Unmarshal(it.Body, &d.record)
-			d.shared = c.meterOf(&d.record, nil)
+			d.pool = c.poolOf(&d.record, nil)
 			c.byName[d.record.Name] = d
 		case kindContainer:
 			k := &container{etag: it.ETag}
@@ -409,7 +408,7 @@ func (c *catalog) createDatabase(ctx context.Context, name string, o *offer) (*d
 	if d.etag, err = c.putNew(ctx, n, &d.record); err != nil {
 		return nil, err
 	}
-	d.shared = c.meterOf(&d.record, nil)
+	d.pool = c.poolOf(&d.record, nil)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.byName[name] = d
@@ -579,7 +578,7 @@ func (c *catalog) changeDatabase(ctx context.Context, d *database, change func(*
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	next := &database{record: r, etag: etag, containers: d.containers, shared: c.meterOf(&r, d.shared)}
+	next := &database{record: r, etag: etag, containers: d.containers, pool: c.poolOf(&r, d.pool)}
 	c.byName[r.Name] = next
 	for _, k := range next.containers {
 		moved := *k
@@ -587,4 +586,12 @@ func (c *catalog) changeDatabase(ctx context.Context, d *database, change func(*
 		next.containers[k.record.Name] = &moved
 	}
 	return next, nil
+}
+
+// poolOf returns the pool of a database, nil if none is enforced. It goes on where before was.
+func (c *catalog) poolOf(r *databaseRecord, before *shared.Pool) *shared.Pool {
+	if r.Offer == nil || !c.throttle {
+		return nil
+	}
+	return shared.New(c.pools, float64(r.Offer.Throughput), before)
 }

@@ -6,6 +6,8 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+
+	"github.com/cleavestore/cleave/gateway/internal/keyrange"
 )
 
 // TestDeleteKey: the operation of clients that deletes all items of a partition key.
@@ -101,7 +103,7 @@ func TestRangeOfAnswers(t *testing.T) {
 	}
 	for _, p := range parts {
 		id := k.rangeAt(s.h.o.Clock(), nil)
-		min, err := parseRange(p.Min, p.Max)
+		min, err := keyrange.Parse(2, p.Min, p.Max)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/gateway/internal/computed"
+	"github.com/cleavestore/cleave/gateway/internal/headertext"
 	"github.com/cleavestore/cleave/gateway/internal/indexing"
 )
 
@@ -335,13 +336,4 @@ func (o *offer) check() *failure {
 	return nil
 }
 
-// lower is strings.ToLower for ASCII.
-func lower(s string) string {
-	b := []byte(s)
-	for i, c := range b {
-		if 'A' <= c && c <= 'Z' {
-			b[i] = c + 'a' - 'A'
-		}
-	}
-	return string(b)
-}
+var lower = headertext.Lower

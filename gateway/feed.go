@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/cleavestore/cleave/engine"
+	"github.com/cleavestore/cleave/gateway/internal/keyrange"
 	"github.com/cleavestore/cleave/partmap"
 )
 
@@ -30,7 +31,7 @@ func parseFeedToken(text string) (t feedToken, bad *failure) {
 		return t, badf("If-None-Match %q is not what a change feed gave", clip(text))
 	}
 	var err error
-	if t.within, err = parseRange(lo, hi); err == nil {
+	if t.within, err = keyrange.Parse(2, lo, hi); err == nil {
 		t.at, err = engine.ParsePosition(at)
 	}
 	if err != nil {
@@ -82,7 +83,7 @@ func (c *call) begin(p *place, allVersions bool) (at engine.ChangePosition, none
 		if bad != nil {
 			return at, false, bad
 		}
-		p.within = intersect(p.within, t.within)
+		p.within = keyrange.Common(p.within, t.within)
 		return t.at, p.within.Empty(), nil
 	case since != "":
 		// Go's client writes the time zone as UTC, others as GMT.

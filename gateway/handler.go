@@ -21,7 +21,7 @@ import (
 	"github.com/cleavestore/cleave/gateway/internal/budget"
 	"github.com/cleavestore/cleave/gateway/internal/recent"
 	"github.com/cleavestore/cleave/gateway/internal/script"
-	"github.com/cleavestore/cleave/internal/meter"
+	"github.com/cleavestore/cleave/gateway/internal/shared"
 )
 
 // Options configure a Handler. The zero value is usable; New works on a copy.
@@ -178,7 +178,7 @@ type call struct {
 	charge float64
 	held   int64 // bytes of the budget
 
-	meter     *meter.Meter // of the database, to which the request was admitted; nil: none
+	pool      *shared.Pool // the throughput to which the request was admitted; nil: none that is shared
 	functions *functions   // user-defined ones of a query; nil: it has none
 	// values has the values of headers that set has set.
 	values [18]string
@@ -196,7 +196,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c.set("X-Ms-Schemaversion", "1.18")
 	defer func() {
 		c.functions.end()
-		c.settle()
+		c.pool.Charge(c.charge)
 		h.bodies.Give(c.held)
 	}()
 	if err := c.serve(); err != nil {

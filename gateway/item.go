@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/cleavestore/cleave/engine"
+	"github.com/cleavestore/cleave/gateway/internal/keyrange"
 	"github.com/cleavestore/cleave/gateway/internal/resourceid"
 	"github.com/cleavestore/cleave/gateway/internal/wirekey"
 )
@@ -66,7 +67,7 @@ func (c *call) key(k *container) (key engine.PartitionKey, given bool, err error
 		return key, false, nil
 	}
 	key, given, err = parseKey(text)
-	return k.own(key), given, err
+	return keyrange.Own(k.record.Definition.PartitionKey.Version, key), given, err
 }
 
 // wholeKey is key for calls that need one with all levels.

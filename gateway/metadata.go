@@ -9,6 +9,7 @@ import (
 
 	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/gateway/internal/headertext"
+	"github.com/cleavestore/cleave/gateway/internal/keyrange"
 	"github.com/cleavestore/cleave/gateway/internal/resourceid"
 	"github.com/cleavestore/cleave/internal/query"
 )
@@ -423,14 +424,14 @@ func (c *call) listRanges(k *container) error {
 	if after := c.r.Header.Get("If-None-Match"); c.r.Header.Get("A-Im") != "" && after != "" {
 		parts = k.news(parts, after)
 	}
-	parents := k.ancestors(parts)
+	parents, version := keyrange.Ancestors(k.items, parts), k.record.Definition.PartitionKey.Version
 	all := make([]keyRange, len(parts))
 	for i := range parts {
 		p := &parts[i]
 		id := strconv.FormatUint(uint64(p.ID), 10)
 		rid := strings.TrimSuffix(resourceid.Item(k.rid, uint64(p.ID)), "AA==") + "UA==" // U: of a range
 		all[i] = keyRange{
-			ID: id, RID: rid, Self: k.self() + "pkranges/" + id + "/", ETag: etag, Min: k.boundary(p.Min), Max: k.boundary(p.Max),
+			ID: id, RID: rid, Self: k.self() + "pkranges/" + id + "/", ETag: etag, Min: keyrange.Show(version, p.Min), Max: keyrange.Show(version, p.Max),
 			Fraction: 1 / float64(whole), Status: "online", Parents: parents[p.ID], Made: k.record.Made, LSN: p.Visible,
 			OwnedByOld: []string{},
 		}

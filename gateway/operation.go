@@ -220,3 +220,17 @@ func StatusOf(err error) (status, sub int) {
 	f := failureOf(err)
 	return f.status, f.sub
 }
+
+// admit returns the refusal of a request on items if the throughput that is shared is consumed.
+func (c *call) admit(k *container) *failure {
+	if k.record.Offer != nil {
+		return nil
+	}
+	if wait := k.db.pool.Admit(); wait > 0 {
+		bad := failf(http.StatusTooManyRequests, "request rate is too large for the throughput that the containers of the database share; retry after %v", wait)
+		bad.retry = wait
+		return bad.withSub(subRequestRateLimit)
+	}
+	c.pool = k.db.pool
+	return nil
+}

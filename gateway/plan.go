@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/cleavestore/cleave/engine"
+	"github.com/cleavestore/cleave/gateway/internal/keyrange"
 	"github.com/cleavestore/cleave/internal/queryplan"
 )
 
@@ -49,10 +50,11 @@ func (c *call) planOf(k *container, s *statement) (*queryplan.Plan, error) {
 	if _, after := k.ranges(c.o.Clock(), false); after != before {
 		return p, nil
 	}
+	version := k.record.Definition.PartitionKey.Version
 	var some []queryplan.Range
 	for i := range parts {
 		if slices.ContainsFunc(explained.Partitions, func(p engine.QueryPartitionPlan) bool { return p.ID == parts[i].ID }) {
-			some = append(some, queryplan.Range{Min: k.boundary(parts[i].Min), Max: k.boundary(parts[i].Max), MinInclusive: true})
+			some = append(some, queryplan.Range{Min: keyrange.Show(version, parts[i].Min), Max: keyrange.Show(version, parts[i].Max), MinInclusive: true})
 		}
 	}
 	if n := len(some); n > 0 && n < len(parts) {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/cleavestore/cleave/cleavetest"
+	"github.com/cleavestore/cleave/gateway/internal/keyrange"
 	"github.com/cleavestore/cleave/internal/queryplan"
 	"github.com/cleavestore/cleave/partmap"
 )
@@ -167,7 +168,7 @@ func TestPlan(t *testing.T) {
 	key := partmap.String("a").EPK()
 	if len(one.Ranges) != 1 || one.Ranges[0].Min == "" && one.Ranges[0].Max == "FF" {
 		t.Errorf("a query of one key has the ranges %+v", one.Ranges)
-	} else if r, err := parseRange(one.Ranges[0].Min, one.Ranges[0].Max); err != nil || !r.Contains(&key) {
+	} else if r, err := keyrange.Parse(2, one.Ranges[0].Min, one.Ranges[0].Max); err != nil || !r.Contains(&key) {
 		t.Errorf("the range %+v does not have the key: %v", one.Ranges, err)
 	}
 	s.do(400, "POST", docs, `{"query":"SELECT FROM"}`, "x-ms-cosmos-is-query-plan-request", "True", "Content-Type", "application/query+json")

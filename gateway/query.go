@@ -10,6 +10,7 @@ import (
 
 	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/gateway/internal/indexing"
+	"github.com/cleavestore/cleave/gateway/internal/keyrange"
 	"github.com/cleavestore/cleave/partmap"
 )
 
@@ -67,7 +68,7 @@ func (c *call) place(k *container, past bool) (p place, err error) {
 		if bad != nil {
 			return p, bad
 		}
-		if p.within, err = parseRange(lo, hi); err != nil {
+		if p.within, err = keyrange.Parse(2, lo, hi); err != nil {
 			return p, err
 		}
 	}
@@ -77,11 +78,11 @@ func (c *call) place(k *container, past bool) (p place, err error) {
 	}
 	first, last := h.Get("X-Ms-Start-Epk"), h.Get("X-Ms-End-Epk")
 	if first != "" || last != "" {
-		r, failed := k.readRange(first, last)
+		r, failed := keyrange.Parse(k.record.Definition.PartitionKey.Version, first, last)
 		if failed != nil {
 			return p, badf("x-ms-start-epk and x-ms-end-epk: %v", failed)
 		}
-		p.within = intersect(p.within, r)
+		p.within = keyrange.Common(p.within, r)
 	}
 	p.all = id == "" && first == "" && last == ""
 	return p, nil
@@ -93,28 +94,6 @@ func (p *place) rangeID(now time.Time, k *container) string {
 		return k.rangeID(now, p.key)
 	}
 	return k.rangeAt(now, &p.within.Min)
-}
-
-// parseRange reads a range of the key space. An empty end is the end of the key space.
-func parseRange(lo, hi string) (r partmap.Range, err error) {
-	if r.Min, err = partmap.ParseEPK(lo); err != nil {
-		return r, err
-	}
-	if hi == "" {
-		hi = "FF"
-	}
-	r.Max, err = partmap.ParseEPK(hi)
-	return r, err
-}
-
-func intersect(a, b partmap.Range) partmap.Range {
-	if a.Min.Compare(&b.Min) < 0 {
-		a.Min = b.Min
-	}
-	if a.Max.Compare(&b.Max) > 0 {
-		a.Max = b.Max
-	}
-	return a
 }
 
 // scope returns the scope of the store for the place.

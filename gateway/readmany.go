@@ -2,9 +2,9 @@ package gateway
 
 import (
 	"github.com/cleavestore/cleave/engine"
-	"github.com/cleavestore/cleave/internal/jsondoc"
+	"github.com/cleavestore/cleave/gateway/internal/keyrange"
+	"github.com/cleavestore/cleave/gateway/internal/wirekey"
 	"github.com/cleavestore/cleave/internal/query"
-	"github.com/cleavestore/cleave/partmap"
 )
 
 // Clients read many items by queries of three forms, over a named range:
@@ -30,8 +30,8 @@ func (c *call) readMany(k *container, p *place, text string, parameters map[stri
 	}
 	var items []engine.ItemIdentity
 	paths := k.record.Definition.PartitionKey.Paths
-	for _, f := range alternatives(s.Where) {
-		named, ok := identities(f, paths)
+	for _, f := range wirekey.Alternatives(s.Where) {
+		named, ok := wirekey.Identities(f, paths)
 		if !ok || len(items)+len(named) > mostIdentities {
 			return nil, false, nil
 		}
@@ -44,7 +44,7 @@ func (c *call) readMany(k *container, p *place, text string, parameters map[stri
 	seen := map[engine.ItemIdentity]bool{}
 	within := items[:0]
 	for _, it := range items {
-		it.Key = k.own(it.Key)
+		it.Key = keyrange.Own(k.record.Definition.PartitionKey.Version, it.Key)
 		if epk := it.Key.EPK(); !seen[it] && p.within.Contains(&epk) {
 			within = append(within, it)
 		}
@@ -74,81 +74,4 @@ func (c *call) readMany(k *container, p *place, text string, parameters map[stri
 	}
 	c.charge = max(c.charge, 1)
 	return out, true, nil
-}
-
-// alternatives returns the parts of a disjunction.
-func alternatives(f *query.Filter) []*query.Filter {
-	if f != nil && f.Op == query.Or {
-		return f.Sub
-	}
-	return []*query.Filter{f}
-}
-
-// identities returns the items that a conjunction names: one value at each path of the
-// partition key, and one or more ids.
-func identities(f *query.Filter, paths []string) ([]engine.ItemIdentity, bool) {
-	if f == nil {
-		return nil, false
-	}
-	parts := []*query.Filter{f}
-	if f.Op == query.And {
-		parts = f.Sub
-	}
-	var ids []string
-	at := map[string]engine.PartitionKey{}
-	for _, part := range parts {
-		path := part.Path.String()
-		values := part.Values
-		if part.Op == query.Eq {
-			values = []query.Value{part.Value}
-		}
-		switch {
-		case path == "/id" && (part.Op == query.Eq || part.Op == query.In) && ids == nil:
-			for _, v := range values {
-				if v.Kind != jsondoc.KindString {
-					return nil, false
-				}
-				ids = append(ids, v.Text)
-			}
-		case part.Op == query.Eq && !at[path].Valid():
-			at[path] = keyOfValue(part.Value)
-		default:
-			return nil, false
-		}
-	}
-	var out []engine.ItemIdentity
-	for _, id := range ids {
-		var levels []engine.PartitionKey
-		used := 0
-		for _, path := range paths {
-			level, ok := at[path]
-			switch {
-			case ok:
-				used++
-			case path == "/id":
-				level = engine.StringKey(id)
-			}
-			levels = append(levels, level)
-		}
-		key := engine.JoinKeys(levels...)
-		if !key.Valid() || used != len(at) {
-			return nil, false
-		}
-		out = append(out, engine.ItemIdentity{Key: key, ID: id})
-	}
-	return out, len(out) > 0
-}
-
-func keyOfValue(v query.Value) engine.PartitionKey {
-	switch v.Kind {
-	case jsondoc.KindNull:
-		return partmap.Null()
-	case jsondoc.KindBool:
-		return partmap.Bool(v.Bool)
-	case jsondoc.KindNumber:
-		return partmap.Number(v.Number)
-	case jsondoc.KindString:
-		return partmap.String(v.Text)
-	}
-	return engine.PartitionKey{}
 }

@@ -18,3 +18,14 @@ func Of(s string) string {
 	}
 	return s
 }
+
+// Lower is strings.ToLower for ASCII.
+func Lower(s string) string {
+	b := []byte(s)
+	for i, c := range b {
+		if 'A' <= c && c <= 'Z' {
+			b[i] = c + 'a' - 'A'
+		}
+	}
+	return string(b)
+}
