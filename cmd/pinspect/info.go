@@ -99,7 +99,7 @@ type containerInfo struct {
 type settings struct {
 	Throughput            float64    `json:"throughput_ru_per_s,omitempty"`
 	NoBurst               bool       `json:"no_burst,omitempty"`
-	HashVersion           int        `json:"hash_version,omitempty"` // 1: keys are placed by version 1 of the hash
+	HashVersion           int        `json:"hash_version,omitempty"`  // 1: keys are placed by version 1 of the hash
 	TTLSeconds            float64    `json:"default_ttl_s,omitempty"` // -1: items have one of their own
 	UniqueKeys            [][]string `json:"unique_keys,omitempty"`
 	ItemBytes             int64      `json:"item_limit_bytes"`
