@@ -298,7 +298,6 @@ func (c *call) resource() resource {
 		return resource{kind: c.path[n-1], link: strings.Join(c.path[:n-1], "/"), feed: true}
 	}
 	if n == 6 && c.path[4] == operations {
-		// An operation is signed as one on the keys of the container.
 		return resource{kind: typeKeys, link: strings.Join(c.path[:4], "/"), feed: true}
 	}
 	return resource{kind: c.path[n-2], link: strings.Join(c.path, "/")}
@@ -327,6 +326,10 @@ func (c *call) authorize(res resource) *failure {
 	}
 	if kind, sig, bad := parseAuthorization(c.r.Header.Get("Authorization")); bad == nil && kind == "resource" {
 		return c.permitted(sig)
+	}
+	if res.kind == typeKeys {
+		// An operation on a partition key is signed as one on the container.
+		return c.auth.check(c.r, typeContainers, links...)
 	}
 	return c.auth.check(c.r, res.kind, links...)
 }
