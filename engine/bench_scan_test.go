@@ -10,7 +10,8 @@ import (
 // BenchmarkScan scans parts of logical partitions of about 1,000 documents of
 // 0.8 to 2 KB, or of 72 bytes, from a document at random on. ns/doc is the time of a scan
 // over its documents; a limit of 1000 is a whole logical partition. Of "written" a third of
-// the documents were overwritten, at random: two thirds of these are in files.
+// the documents were overwritten, at random: two thirds of these are in files. The last byte
+// of each document is read.
 func BenchmarkScan(b *testing.B) {
 	for _, source := range []struct {
 		name    string
@@ -31,13 +32,17 @@ func BenchmarkScan(b *testing.B) {
 				if source.written {
 					s.overwrite(b)
 				}
-				for _, reverse := range []bool{false, true} {
+				for _, o := range []ScanOptions{{Borrow: true}, {Borrow: true, Reverse: true}, {InPlace: true}} {
 					for _, limit := range []int{10, 100, 1000} {
-						direction := "forward"
-						if reverse {
-							direction = "backward"
+						how := "forward"
+						switch {
+						case o.Reverse:
+							how = "backward"
+						case o.InPlace:
+							how = "in-place"
 						}
-						b.Run(fmt.Sprintf("%s/%d", direction, limit), func(b *testing.B) { s.scan(b, limit, reverse) })
+						o.Limit = limit
+						b.Run(fmt.Sprintf("%s/%d", how, limit), func(b *testing.B) { s.scan(b, o) })
 					}
 				}
 			})
@@ -64,19 +69,18 @@ func (s *benchStore) overwrite(b *testing.B) {
 	}
 }
 
-func (s *benchStore) scan(b *testing.B, limit int, reverse bool) {
+func (s *benchStore) scan(b *testing.B, o ScanOptions) {
 	ctx := context.Background()
 	rng := rand.NewPCG(1, 1)
-	o := ScanOptions{Limit: limit, Reverse: reverse, Borrow: true}
 	docs, sum := 0, 0
 	b.ReportAllocs()
 	for b.Loop() {
 		i := rng.Uint64() % uint64(s.n)
 		ids := IDRange{From: s.ids[i]}
 		switch {
-		case limit == 1000:
+		case o.Limit == 1000:
 			ids = IDRange{}
-		case reverse:
+		case o.Reverse:
 			ids = IDRange{To: s.ids[i]}
 		}
 		for it, err := range s.c.Scan(ctx, s.keys[s.of[i]], ids, &o) {

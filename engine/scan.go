@@ -12,11 +12,10 @@ import (
 	"github.com/cleavestore/cleave/internal/latency"
 )
 
-// IDRange says which ids of a logical partition are wanted. All of its fields apply
-// together; an empty field excludes nothing, so the zero IDRange stands for every id. Ids are
-// compared by bytes. The range says nothing of the direction: a scan with
-// ScanOptions.Reverse goes through the same ids from the last to the first. To go on behind
-// an item that a scan has shown, set After to its id, or Before in reverse.
+// IDRange says which ids of a logical partition are wanted, compared by bytes. All fields
+// apply together; an empty one excludes nothing. A scan with ScanOptions.Reverse goes through
+// the same ids from the last to the first. To go on behind an item that a scan has shown, set
+// After to its id, or Before in reverse.
 type IDRange struct {
 	From   string // the lowest id; it belongs to the range
 	After  string // ids must be higher
@@ -31,9 +30,7 @@ func (r *IDRange) compile() (ids item.IDRange) {
 	ids.From(r.After, true)
 	ids.To(r.To, false)
 	ids.To(r.Before, true)
-	if r.Prefix != "" {
-		ids.Prefix(r.Prefix)
-	}
+	ids.Prefix(r.Prefix)
 	return ids
 }
 
@@ -44,6 +41,10 @@ type ScanOptions struct {
 	// Borrow says that the loop keeps nothing of an item: the memory of an item is used
 	// again when the loop goes on. Such a scan allocates nothing for each item.
 	Borrow bool
+	// InPlace is Borrow without copies of what is stored uncompressed: it is shown where its
+	// file is mapped, and verified once. A bit that flips in memory later goes unnoticed; a
+	// device that fails while the loop reads a document ends the process.
+	InPlace bool
 	// Charge, if not nil, is increased by what the scan costs, in request units: the
 	// cost of all items that were read ahead, and of visits to partitions without any.
 	Charge *float64
@@ -122,10 +123,9 @@ func (c *Container) scanIn(ctx context.Context, o *ScanOptions, s *Snapshot, run
 // which it is timed or not.
 func (c *Container) timeScan(o *ScanOptions, s *Snapshot) exec.ScanOptions {
 	c.db.counters.scans.Add(1)
-	opts := exec.ScanOptions{Snapshot: cutOf(s), Admitted: s != nil && s.admitted}
-	if o != nil {
-		opts.Limit, opts.Reverse, opts.Borrow, opts.Charge = o.Limit, o.Reverse, o.Borrow, o.Charge
+	o = cmp.Or(o, new(ScanOptions))
+	return exec.ScanOptions{
+		Limit: o.Limit, Reverse: o.Reverse, Borrow: o.Borrow, InPlace: o.InPlace, Charge: o.Charge,
+		Snapshot: cutOf(s), Admitted: s != nil && s.admitted, Timed: c.db.times.calls.Timed(latency.Scan, rand.Uint32()),
 	}
-	opts.Timed = c.db.times.calls.Timed(latency.Scan, rand.Uint32())
-	return opts
 }

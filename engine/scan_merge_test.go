@@ -82,7 +82,7 @@ func scanMerged(t *testing.T, c *Container, model map[string][]byte, rng *rand.R
 	slices.Sort(ids)
 	r := IDRange{From: fmt.Sprintf("%03d", rng.IntN(300)), Before: fmt.Sprintf("%03d", rng.IntN(400))}
 	ids = slices.DeleteFunc(ids, func(id string) bool { return id < r.From || id >= r.Before })
-	o := &ScanOptions{Reverse: rng.IntN(2) == 0, Borrow: rng.IntN(2) == 0}
+	o := &ScanOptions{Reverse: rng.IntN(2) == 0, Borrow: rng.IntN(2) == 0, InPlace: rng.IntN(3) == 0}
 	if o.Reverse {
 		slices.Reverse(ids)
 	}
@@ -98,7 +98,7 @@ func scanMerged(t *testing.T, c *Container, model map[string][]byte, rng *rand.R
 			t.Fatalf("item %d of %d: %q of %d bytes; %+v, %+v", i, len(ids), it.ID, len(it.Body), r, o)
 		}
 		i++
-		if !o.Borrow {
+		if !o.Borrow && !o.InPlace {
 			kept = append(kept, it)
 		}
 		if rng.IntN(30) == 0 {

@@ -29,6 +29,9 @@ type Cursor struct {
 	err    error
 	lo, hi *item.Key // of Within; nil: there is no bound
 
+	inPlace bool // of InPlace
+	mapped  bool // the payload of the open group lies in the mapping, and key is that of its only member
+
 	ordinal   uint32 // of the first member of the group at ordinalOf
 	ordinalOf int64  // 0: not known
 }
@@ -44,12 +47,10 @@ func (r *Reader) Cursor(maxSeq uint64) *Cursor {
 // it only releases the file: c must be Reset again before it moves.
 func (c *Cursor) Reset(r *Reader, maxSeq uint64) {
 	c.r, c.maxSeq = r, maxSeq
-	c.valid, c.err = false, nil
-	c.lo, c.hi = nil, nil
+	c.valid, c.err, c.lo, c.hi, c.inPlace, c.mapped = false, nil, nil, nil, false, false
 	c.open.g, c.open.dict, c.open.raw = group{}, nil, nil
-	c.open.off, c.key.valid, c.first.valid = 0, false, false
-	c.ordinalOf = 0
-	c.s.open.g, c.s.open.dict, c.s.open.raw = group{}, nil, nil
+	c.open.off, c.key.valid, c.first.valid, c.ordinalOf = 0, false, false, 0
+	c.s.open.g, c.s.open.dict, c.s.open.raw, c.s.view = group{}, nil, nil, nil
 	if r == nil && cap(c.own)+cap(c.buf)+cap(c.s.cold) > scratchKeep {
 		c.own, c.buf, c.s.cold = nil, nil, nil
 	}
@@ -60,14 +61,24 @@ func (c *Cursor) Reset(r *Reader, maxSeq uint64) {
 // movement passes over any number of keys that have no visible version.
 func (c *Cursor) Within(lo, hi *item.Key) { c.lo, c.hi = lo, hi }
 
+// InPlace says, until the next Reset, that the caller has pinned the reader until it is
+// done with all that the cursor has shown. Then a group is verified once in each mapping of
+// the file, and a body that is stored by itself and raw may be shown where the mapping has
+// it: see Mapped.
+func (c *Cursor) InPlace() { c.inPlace = true }
+
+// Mapped reports whether the body of Version lies in the mapping of the file: it stays
+// there while the reader is pinned, and touching it may be a memory fault (openfile.Guard).
+func (c *Cursor) Mapped() bool { return c.mapped }
+
 // First moves to the first key.
 func (c *Cursor) First() bool {
-	return c.begin() && c.load(c.r.groups.Off, 0) && c.forward(0)
+	return c.begin() && c.load(c.r.groups.Off, 0, false) && c.forward(0)
 }
 
 // Last moves to the last key.
 func (c *Cursor) Last() bool {
-	return c.begin() && c.loadIndex(int64(c.r.props.Groups)-1) && c.backward(c.open.g.count-1)
+	return c.begin() && c.loadIndex(int64(c.r.props.Groups)-1, false) && c.backward(c.open.g.count-1)
 }
 
 // SeekGE moves to the first key not before k.
@@ -206,10 +217,7 @@ func (c *Cursor) backward(i int) bool {
 // passes says whether a movement that passes over member i goes on: its key does not lie
 // on the given side of a bound. An error ends the movement.
 func (c *Cursor) passes(i int, bound *item.Key, side int) bool {
-	if c.err = c.key.set(c.r, &c.open, i); c.err != nil {
-		return false
-	}
-	return item.Compare(&c.key.Key, bound) != side
+	return c.setKey(i) && item.Compare(&c.key.Key, bound) != side
 }
 
 // pass returns the position after the versions of the key at i, -1 on an error.
@@ -256,7 +264,7 @@ func (c *Cursor) adjust(i int) (int, bool) {
 		if c.group < 0 && !c.findIndex() {
 			return 0, false
 		}
-		if !c.loadIndex(c.group - 1) {
+		if !c.loadIndex(c.group-1, true) {
 			return 0, false
 		}
 		return c.open.g.count - 1, true
@@ -269,14 +277,14 @@ func (c *Cursor) adjust(i int) (int, bool) {
 		if c.group >= 0 {
 			next = c.group + 1
 		}
-		return 0, c.load(off, next)
+		return 0, c.load(off, next, true)
 	}
 	return i, true
 }
 
 // show puts the cursor on member i.
 func (c *Cursor) show(i int) bool {
-	if c.err = c.key.set(c.r, &c.open, i); c.err != nil {
+	if !c.setKey(i) {
 		return false
 	}
 	c.i, c.valid = i, true
@@ -284,17 +292,27 @@ func (c *Cursor) show(i int) bool {
 	return true
 }
 
+// setKey makes key that of member i of the open group.
+func (c *Cursor) setKey(i int) bool {
+	if !c.mapped {
+		c.err = c.key.set(c.r, &c.open, i)
+	}
+	return c.err == nil
+}
+
 // load opens the group at off; index is its index, -1 if not known. The cursor keeps what
-// it needs of the group, so that it can be used without a guard.
-func (c *Cursor) load(off, index int64) bool {
-	c.err = c.fetch(off)
+// it needs of the group, so that it can be used without a guard. stay: its payload may stay
+// in the mapping, which only setKey and Version know how to deal with.
+func (c *Cursor) load(off, index int64, stay bool) bool {
+	c.err = c.fetch(off, stay && c.inPlace)
 	if c.group = index; c.err != nil {
 		c.open.off, c.ordinalOf = 0, 0 // what is open is neither this group nor the one before
 	}
 	return c.err == nil
 }
 
-func (c *Cursor) fetch(off int64) (err error) {
+func (c *Cursor) fetch(off int64, stay bool) (err error) {
+	c.mapped = false
 	defer c.r.file.Unguard(openfile.Guard(), &err)
 	o := &c.open
 	if at := o.off; off == o.end() || off < at && at-off < coldAhead {
@@ -306,9 +324,6 @@ func (c *Cursor) fetch(off int64) (err error) {
 	if err != nil {
 		return err
 	}
-	if n, _, _, short := groupSize(b); short == nil && n < len(b) {
-		b = b[:n]
-	}
 	// A large raw payload is verified where it lies: a checksum fetches it faster from memory
 	// than a copy does. What is to be decoded is copied first: that is read twice more.
 	raw := len(b) > preludeLen && b[5]&codingCodec == codecRaw
@@ -316,8 +331,15 @@ func (c *Cursor) fetch(off int64) (err error) {
 		c.own = append(c.own[:0], b...)
 		b = c.own
 	}
-	if err = o.parse(c.r, b, off); err != nil {
+	known := c.inPlace && c.r.verified.Has(c.s.view, off)
+	if err = o.parse(c.r, b, off, known); err != nil {
 		return err
+	}
+	if c.inPlace && !known {
+		c.r.verified.Note(c.s.view, off, int64(o.g.size))
+	}
+	if raw && stay && c.s.view != nil && o.g.count == 1 {
+		return c.keep()
 	}
 	if raw {
 		c.own = append(append(c.own[:0], o.g.columns...), o.g.payload...)
@@ -331,14 +353,36 @@ func (c *Cursor) fetch(off int64) (err error) {
 	return err
 }
 
-// loadIndex opens the group of an index.
-func (c *Cursor) loadIndex(index int64) bool {
+// keep is the end of fetch for a group of one member whose payload stays in the mapping: it
+// copies what is used without a guard, which is all but the body.
+func (c *Cursor) keep() (err error) {
+	o := &c.open
+	c.own = append(c.own[:0], o.g.columns...)
+	o.g.split(c.own)
+	if err = o.head(c.r); err != nil {
+		return err
+	}
+	if o.raw = o.g.payload; len(o.raw) != o.rawLen {
+		return c.r.corrupt(o.off, errPayload)
+	}
+	if err = c.key.set(c.r, o, 0); err != nil {
+		return err
+	}
+	c.own = append(c.own, c.key.ID...)
+	o.g.split(c.own[:len(c.own)-len(c.key.ID)])
+	c.key.ID = c.own[len(c.own)-len(c.key.ID):]
+	c.mapped = true
+	return nil
+}
+
+// loadIndex opens the group of an index, as load does.
+func (c *Cursor) loadIndex(index int64, stay bool) bool {
 	off, _, err := c.locate(index)
 	if err != nil {
 		c.err = err
 		return false
 	}
-	return c.load(off, index)
+	return c.load(off, index, stay)
 }
 
 // locate returns the offset of a group and the ordinal of its first member.
@@ -353,15 +397,10 @@ func (c *Cursor) locate(index int64) (off int64, ordinal uint32, err error) {
 // findIndex finds the index of the open group.
 func (c *Cursor) findIndex() bool {
 	var at uint32
-	c.err = c.guarded(func() (err error) {
+	c.err = c.r.Guard(func() (err error) {
 		at, err = c.r.groupIndex(&c.s, c.open.off)
 		return err
 	})
 	c.group = int64(at)
 	return c.err == nil
-}
-
-func (c *Cursor) guarded(f func() error) (err error) {
-	defer c.r.file.Unguard(openfile.Guard(), &err)
-	return f()
 }

@@ -72,7 +72,7 @@ func (r *Reader) get(s *scratch, l *item.Lookup, maxSeq uint64, dst []byte, v *i
 		if err != nil {
 			return false, dst, err
 		}
-		if err = o.parse(r, b, off); err != nil {
+		if err = o.parse(r, b, off, false); err != nil {
 			return false, dst, err
 		}
 		first := bytes.IndexByte(o.g.hashes, memberHash(hash))

@@ -60,9 +60,10 @@ func (r *Reader) warm(s *scratch, m *openfile.View, off, n int64) error {
 	return nil
 }
 
-// groupBytes returns the bytes from the group at off on: at least the whole group,
-// unless the length in its prelude is wrong. They are valid until the next call with the
-// same scratch, and may be mapped: the caller is guarded.
+// groupBytes returns the bytes of the group at off, those from there on if the length in its
+// prelude is wrong. They are valid until the next call with the
+// same scratch, and may be mapped: the caller is guarded. s.view is the mapping that they
+// lie in, nil if they were read.
 func (r *Reader) groupBytes(s *scratch, off int64) ([]byte, error) {
 	limit := r.groups.end() - off
 	if off < r.groups.Off || limit <= 0 {
@@ -70,6 +71,7 @@ func (r *Reader) groupBytes(s *scratch, off int64) ([]byte, error) {
 	}
 	n := min(limit, r.coldFirst)
 	m := r.file.View()
+	s.view = nil
 	if m == nil {
 		return r.preadGroup(s, off, limit)
 	}
@@ -77,6 +79,7 @@ func (r *Reader) groupBytes(s *scratch, off int64) ([]byte, error) {
 		return r.coldGroup(s, off, n, limit)
 	}
 	b := m.Data[off:r.groups.end()]
+	s.view = m
 	var start time.Time
 	s.touches++
 	timed := s.touches%touchesPerTimed == 0
@@ -146,5 +149,8 @@ func (r *Reader) preadGroup(s *scratch, off, limit int64) ([]byte, error) {
 		n = more
 	}
 	r.residency.Note(off, n)
+	if err == nil {
+		s.group = s.group[:min(size, len(s.group))]
+	}
 	return s.group, nil
 }

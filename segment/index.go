@@ -112,7 +112,7 @@ func (c *Cursor) SeekOrdinal(ordinal uint32) bool {
 	if c.ordinalOf != 0 && c.ordinalOf == c.open.off && ordinal-c.ordinal == uint32(c.open.g.count) && c.group >= 0 {
 		// The first of the group that follows.
 		c.ordinalOf = 0
-		if !c.load(c.open.end(), c.group+1) {
+		if !c.load(c.open.end(), c.group+1, false) {
 			return false
 		}
 		c.ordinal, c.ordinalOf = ordinal, c.open.off
@@ -121,11 +121,11 @@ func (c *Cursor) SeekOrdinal(ordinal uint32) bool {
 		c.ordinalOf = 0
 		var at uint32
 		var off int64
-		c.err = c.guarded(func() (err error) {
+		c.err = c.r.Guard(func() (err error) {
 			at, off, c.ordinal, err = c.r.groupOf(&c.s, ordinal)
 			return err
 		})
-		if c.err != nil || !c.load(off, int64(at)) {
+		if c.err != nil || !c.load(off, int64(at), false) {
 			return false
 		}
 		c.ordinalOf = c.open.off

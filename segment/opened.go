@@ -19,9 +19,10 @@ type opened struct {
 	begun   bool // only the beginning of raw is decoded: see decodeKey
 }
 
-// parse verifies the group at the start of b, which lies at off.
-func (o *opened) parse(r *Reader, b []byte, off int64) error {
-	if err := o.g.parse(b, off, &r.base); err != nil {
+// parse verifies the group at the start of b, which lies at off, unless its checksum is
+// known to be right.
+func (o *opened) parse(r *Reader, b []byte, off int64, known bool) error {
+	if err := o.g.parse(b, off, &r.base, known); err != nil {
 		return r.corrupt(off, err)
 	}
 	o.off, o.dict = off, nil
@@ -118,20 +119,19 @@ func (o *opened) expandFirst(r *Reader, dst []byte) ([]byte, error) {
 // decode is parse, head and expand, into buf, which it returns grown. b must
 // live as long as o is used.
 func (o *opened) decode(r *Reader, b []byte, off int64, buf []byte) ([]byte, error) {
-	if err := o.parse(r, b, off); err != nil {
+	if err := o.parse(r, b, off, false); err != nil {
 		return buf, err
 	}
 	if err := o.head(r); err != nil {
 		return buf, err
 	}
-	buf, err := o.expand(r, buf[:0])
-	return buf, err
+	return o.expand(r, buf[:0])
 }
 
 // decodeKey is decode, but of a single member in an LZ or S2 block it decodes only as
 // much as the key takes: the rest of raw is undefined.
 func (o *opened) decodeKey(r *Reader, b []byte, off int64, buf []byte) ([]byte, error) {
-	if err := o.parse(r, b, off); err != nil {
+	if err := o.parse(r, b, off, false); err != nil {
 		return buf, err
 	}
 	codec := o.g.coding & codingCodec

@@ -22,16 +22,16 @@ func TestGroupOfAnotherPlace(t *testing.T) {
 		}
 		own := base{file: uint32(binary.LittleEndian.Uint64(b[16:]))}
 		var g group
-		if err := g.parse(s.In(b), s.Off, &own); err != nil {
+		if err := g.parse(s.In(b), s.Off, &own, false); err != nil {
 			t.Fatal(err)
 		}
 		for _, off := range []int64{0, s.Off + int64(g.size), s.Off + 1<<32} {
-			if err := g.parse(s.In(b), off, &own); !errors.Is(err, errChecksum) {
+			if err := g.parse(s.In(b), off, &own, false); !errors.Is(err, errChecksum) {
 				t.Errorf("at %d in place of %d: %v", off, s.Off, err)
 			}
 		}
 		other := base{file: own.file + 1}
-		if err := g.parse(s.In(b), s.Off, &other); !errors.Is(err, errChecksum) {
+		if err := g.parse(s.In(b), s.Off, &other, false); !errors.Is(err, errChecksum) {
 			t.Errorf("in another file: %v", err)
 		}
 		return

@@ -66,6 +66,7 @@ type Reader struct {
 	offsets   Section
 	tables    tablePages
 	residency openfile.Residency              // of the groups
+	verified  openfile.Verified               // groups, by cursors that verify them once
 	coldFirst int64                           // how much of a group of unknown length is read
 	firsts    atomic.Pointer[firstkeys.Table] // made by the first search
 
@@ -91,6 +92,7 @@ type scratch struct {
 	raw   []byte // a decoded payload
 	cold  []byte // pages that were not in memory
 	open  opened
+	view  *openfile.View // of groupBytes
 
 	touches uint32 // of mapped groups
 	decoded uint32 // items, by point reads and Cursor.Show
@@ -104,16 +106,10 @@ const (
 )
 
 func (s *scratch) free() {
-	if cap(s.group) > scratchKeep {
-		s.group = nil
+	if cap(s.group)+cap(s.raw)+cap(s.cold) > scratchKeep {
+		s.group, s.raw, s.cold = nil, nil, nil
 	}
-	if cap(s.raw) > scratchKeep {
-		s.raw = nil
-	}
-	if cap(s.cold) > scratchKeep {
-		s.cold = nil
-	}
-	s.open.raw, s.open.dict = nil, nil
+	s.open.raw, s.open.dict, s.view = nil, nil, nil
 	scratches.Put(s)
 }
 

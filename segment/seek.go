@@ -46,7 +46,7 @@ func (c *Cursor) lowerBound(k *item.Key) (at int, ok bool) {
 // lowerBoundIn is lowerBound, by a search in groups from lo to hi. remembered says that it
 // relies on the first keys that the reader remembers.
 func (c *Cursor) lowerBoundIn(lo, hi int64, k *item.Key, remembered bool) (at int, ok bool) {
-	if lo, c.err = c.search(lo, hi, k, remembered); c.err != nil || !c.loadIndex(lo) {
+	if lo, c.err = c.search(lo, hi, k, remembered); c.err != nil || !c.loadIndex(lo, false) {
 		return 0, false
 	}
 	for i := 0; ; i++ {
@@ -111,7 +111,7 @@ func (c *Cursor) compareFirst(index uint32, k *item.Key) (int, error) {
 		return 0, err
 	}
 	o := &c.s.open
-	if err = o.parse(c.r, b, off); err != nil {
+	if err = o.parse(c.r, b, off, false); err != nil {
 		return 0, err
 	}
 	if c.s.raw, err = o.expandFirst(c.r, c.s.raw[:0]); err != nil {
@@ -128,7 +128,7 @@ func (c *Cursor) compareFirst(index uint32, k *item.Key) (int, error) {
 
 // compare orders the key of member i of the open group and k.
 func (c *Cursor) compare(i int, k *item.Key) (cmp int, ok bool) {
-	if c.err = c.key.set(c.r, &c.open, i); c.err != nil {
+	if !c.setKey(i) {
 		return 0, false
 	}
 	return item.Compare(&c.key.Key, k), true
@@ -138,7 +138,7 @@ func (c *Cursor) compare(i int, k *item.Key) (cmp int, ok bool) {
 func (c *Cursor) lookUp(k *item.Key) (at int, ok bool) {
 	hash := c.r.seed.Hash(k)
 	p := probe{r: c.r, hash: hash}
-	if c.err = c.guarded(func() error {
+	if c.err = c.r.Guard(func() error {
 		ix, err := c.r.index()
 		if err == nil {
 			p.chunk = ix.chunks.find(k)
@@ -149,13 +149,13 @@ func (c *Cursor) lookUp(k *item.Key) (at int, ok bool) {
 	}
 	for {
 		var off int64
-		if c.err = c.guarded(func() (err error) {
+		if c.err = c.r.Guard(func() (err error) {
 			off, err = p.next(&c.s)
 			return err
 		}); c.err != nil || off == 0 {
 			return 0, false
 		}
-		if !c.load(off, -1) {
+		if !c.load(off, -1, false) {
 			return 0, false
 		}
 		if i := bytes.IndexByte(c.open.g.hashes, memberHash(hash)); i >= 0 {
@@ -209,7 +209,7 @@ func (c *Cursor) openAt(index int64, ordinal uint32) (at int, ok bool) {
 		c.err = err
 		return 0, false
 	}
-	if !c.load(off, index) {
+	if !c.load(off, index, false) {
 		return 0, false
 	}
 	if ordinal < base || ordinal-base >= uint32(c.open.g.count) {

@@ -80,7 +80,7 @@ func (r *Reader) sequences(s *scratch, lo, hi uint32, after uint64, visit func(o
 		if err != nil {
 			return err
 		}
-		if err := g.parse(b, off, &r.base); err != nil {
+		if err := g.parse(b, off, &r.base, false); err != nil {
 			return r.corrupt(off, err)
 		}
 		for i := range g.count {

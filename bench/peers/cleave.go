@@ -31,11 +31,23 @@ func cleaveVariants() []candidate {
 			},
 		}
 	}
+	inPlace := variant("cleave-in-place", engine.JSON, engine.NoCompression, "JSON container, not compressed; scans with InPlace")
+	inPlace.scansOnly = true
+	open := inPlace.open
+	inPlace.open = func(ctx context.Context, dir string, m mode) (store, error) {
+		s, err := open(ctx, dir, m)
+		if s, ok := s.(cleaveJSON); ok {
+			s.inPlace = true
+			return s, nil
+		}
+		return s, err
+	}
 	return []candidate{
 		variant("cleave", engine.JSON, engine.FastCompression, "JSON container, compression fast"),
 		variant("cleave-none", engine.JSON, engine.NoCompression, "JSON container, not compressed"),
 		variant("cleave-opaque", engine.Opaque, engine.FastCompression, "opaque container, compression fast; loads are single puts"),
 		variant("cleave-opaque-none", engine.Opaque, engine.NoCompression, "opaque container, not compressed; loads are single puts"),
+		inPlace,
 	}
 }
 
@@ -67,8 +79,9 @@ func openCleave(ctx context.Context, dir string, m mode, def engine.ContainerDef
 
 // cleaveStore is what both kinds of containers share.
 type cleaveStore struct {
-	db *engine.DB
-	c  *engine.Container
+	db      *engine.DB
+	c       *engine.Container
+	inPlace bool // for scans
 }
 
 func (s cleaveStore) Read(ctx context.Context, key partmap.Key, id string, buf []byte) ([]byte, error) {
@@ -80,7 +93,7 @@ func (s cleaveStore) Read(ctx context.Context, key partmap.Key, id string, buf [
 }
 
 func (s cleaveStore) Scan(ctx context.Context, key partmap.Key, from string, limit int, visit func([]byte)) error {
-	for it, err := range s.c.Scan(ctx, key, engine.IDRange{From: from}, &engine.ScanOptions{Limit: limit, Borrow: true}) {
+	for it, err := range s.c.Scan(ctx, key, engine.IDRange{From: from}, &engine.ScanOptions{Limit: limit, Borrow: true, InPlace: s.inPlace}) {
 		if err != nil {
 			return err
 		}

@@ -65,6 +65,8 @@ type candidate struct {
 	open func(ctx context.Context, dir string, m mode) (store, error)
 	// writesOnly: for rows about reading alone another candidate stands for it.
 	writesOnly bool
+	// scansOnly: it takes part in scans alone, and the load for them.
+	scansOnly bool
 }
 
 // candidates are all stores of this build, Cleave's variants first.
@@ -139,7 +141,8 @@ func batches(docs iter.Seq[document]) iter.Seq[[]pair] {
 
 // takesPart reports whether a step is for a store.
 func (c *candidate) takesPart(s step) bool {
-	return !(s.reads && c.writesOnly) && (s.synced || !c.probe)
+	scans := s.kind == loadTask || s.workload == "partition" || s.workload == "ycsb-e"
+	return !(s.reads && c.writesOnly) && (s.synced || !c.probe) && (scans || !c.scansOnly)
 }
 
 // restInterval is how often atRest looks, restPeriod how long nothing must be

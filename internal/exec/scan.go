@@ -33,6 +33,7 @@ type ScanOptions struct {
 	Limit    int      // items at most; 0 or less: all
 	Reverse  bool     // from the end
 	Borrow   bool     // the memory of a row is used again when yield returns
+	InPlace  bool     // bodies may stay in the mappings of files, until yield returns
 	Charge   *float64 // if not nil, increased by what the scan costs, in request units
 	// Changes makes the results the items whose newest version is above Since, deleted ones
 	// included, which have no body.
@@ -170,6 +171,10 @@ type scanner struct {
 	changes, claims, unique bool
 	since                   uint64
 
+	inPlace bool
+	unpin   func()   // releases the files of the cursors, if inPlace; nil: none are held
+	mapped  [][]byte // bodies of the batch that stay in mappings, nil for the others; if inPlace
+
 	cursors lsm.Cursor
 	found   []found // the batch, its bytes in text
 	text    []byte
@@ -191,11 +196,12 @@ var scanners = sync.Pool{New: func() any { return new(scanner) }}
 
 // release gives the scanner back to its pool, with its buffers and nothing else.
 func (s *scanner) release() {
-	s.cursors.Close()
+	s.closeCursors()
 	if s.candidates != nil {
 		s.candidates.release()
 	}
-	kept := scanner{bound: s.bound, cursors: s.cursors, found: s.found[:0], text: s.text[:0]}
+	clear(s.mapped)
+	kept := scanner{bound: s.bound, cursors: s.cursors, found: s.found[:0], text: s.text[:0], mapped: s.mapped[:0]}
 	if cap(kept.text) > 2*scanBatchBytes {
 		kept.text = nil
 	}
@@ -203,11 +209,20 @@ func (s *scanner) release() {
 	scanners.Put(s)
 }
 
+// closeCursors closes the cursors, when nothing of what they have shown is used any more.
+func (s *scanner) closeCursors() {
+	s.cursors.Close()
+	if s.unpin != nil {
+		s.unpin()
+		s.unpin = nil
+	}
+}
+
 func (s *scanner) begin(ctx context.Context, h Host, o *ScanOptions) {
 	s.ctx, s.h, s.snapshot = ctx, h, o.Snapshot
-	s.reverse, s.borrow, s.charged, s.admitted = o.Reverse, o.Borrow, o.Charge, o.Admitted
+	s.reverse, s.borrow, s.charged, s.admitted = o.Reverse, o.Borrow || o.InPlace, o.Charge, o.Admitted
 	s.changes, s.since, s.claims, s.unique = o.Changes, o.Since, o.Claims, o.Unique
-	s.timed = o.Timed
+	s.timed, s.inPlace = o.Timed, o.InPlace
 	if s.left = o.Limit; s.left <= 0 {
 		s.left = int(^uint(0) >> 1)
 	}
@@ -236,7 +251,7 @@ func (s *scanner) run(rest partmap.Range, yield func(*Row) bool) (_ partmap.Rang
 func (s *scanner) runAt(p Part, part partmap.Range, at uint64, yield func(*Row) bool) (more bool, err error) {
 	for {
 		s.limit(p, part)
-		s.cursors.Close()
+		s.closeCursors()
 		if s.candidates != nil {
 			s.candidates.close()
 		}
@@ -342,7 +357,7 @@ func (s *scanner) batches(p Part, at uint64, yield func(*Row) bool) error {
 		}
 		for i := range s.found {
 			s.left--
-			if text = s.show(&s.found[i], text); !yield(&s.row) {
+			if text = s.show(i, text); !yield(&s.row) {
 				return errStopped
 			}
 		}
@@ -365,7 +380,7 @@ func (s *scanner) fill(p Part, at uint64) (more bool, err error) {
 			return false, err
 		}
 	}
-	s.found, s.text = s.found[:0], s.text[:0]
+	s.found, s.text, s.mapped = s.found[:0], s.text[:0], s.mapped[:0]
 	if s.begun || !s.admitted {
 		if err = p.Admit(s.pk.Encoded()); err != nil {
 			return false, err
@@ -398,9 +413,13 @@ func (s *scanner) fill(p Part, at uint64) (more bool, err error) {
 	if s.cursors.Version == v {
 		s.cursors.Next() // from the last key of the batch before
 	} else {
+		s.closeCursors()
 		s.cursors.Since = s.since
 		s.cursors.Open(v, at, s.reverse)
 		s.cursors.Ctx = s.ctx
+		if s.cursors.InPlace = s.inPlace; s.inPlace {
+			s.unpin = p.Data().Pin(v)
+		}
 		if s.onlyKey || s.within != nil {
 			s.cursors.Lo, s.cursors.Hi = s.limits(&s.cursors.Limits, p)
 		}
@@ -509,6 +528,13 @@ func (s *scanner) seek() {
 // take adds an item to the batch.
 func (s *scanner) take(k *item.Key, v *item.Version, body []byte) {
 	f := found{seq: v.Seq, modified: v.Modified, expires: v.Expires, body: len(body), id: len(k.ID)}
+	if s.inPlace {
+		at := []byte(nil)
+		if len(body) > 0 && s.cursors.Mapped() {
+			at, body = body[:len(body):len(body)], nil
+		}
+		s.mapped = append(s.mapped, at)
+	}
 	s.text = append(append(s.text, body...), k.ID...)
 	if !s.onlyKey {
 		f.pk = len(k.PK)
@@ -517,10 +543,18 @@ func (s *scanner) take(k *item.Key, v *item.Version, body []byte) {
 	s.found = append(s.found, f)
 }
 
-// show makes a row of the first bytes of text, and returns the others.
-func (s *scanner) show(f *found, text []byte) []byte {
-	body, text := text[:f.body:f.body], text[f.body:]
-	id, text := idOf(text[:f.id]), text[f.id:]
+// show makes a row of item i of the batch, whose bytes text begins with but for a body that
+// stays in a mapping, and returns the text behind it.
+func (s *scanner) show(i int, text []byte) []byte {
+	f, body := &s.found[i], []byte(nil)
+	if s.inPlace {
+		body = s.mapped[i]
+	}
+	if body == nil {
+		body, text = text[:f.body:f.body], text[f.body:]
+	}
+	id := idOf(text[:f.id])
+	text = text[f.id:]
 	pk := s.pk
 	if !s.onlyKey {
 		pk, text = partmap.FromTrusted(text[:f.pk]), text[f.pk:]

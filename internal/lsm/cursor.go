@@ -22,6 +22,7 @@ type Cursor struct {
 	at      uint64
 	Since   uint64 // keys whose newest version up to at is not above it may be left out
 	reverse bool
+	InPlace bool           // set after Open: bodies may stay in mappings (segment.Cursor.InPlace); the files are pinned
 	Lo, Hi  *item.Key      // set after Open; keys that are not from Lo to Hi may be left out; nil: none are
 	sources []cursorSource // newest first
 	current int            // index of the source with the next key, -1 at the end
@@ -86,8 +87,7 @@ func (m *Cursor) Close() {
 		s.run, s.clip, s.key, s.ver, s.ok = nil, nil, nil, nil, false
 	}
 	m.Version, m.Ctx, m.sources, m.order, m.current = nil, nil, m.sources[:0], m.order[:0], -1
-	m.Deleted.v, m.failure, m.hidden = nil, nil, item.Version{}
-	m.Lo, m.Hi = nil, nil
+	m.Deleted.v, m.failure, m.hidden, m.Lo, m.Hi, m.InPlace = nil, nil, item.Version{}, nil, nil, false
 }
 
 // useTable points the source's cursor at a memtable.
@@ -100,11 +100,13 @@ func (s *cursorSource) useTable(t *memtable.Table, at uint64) {
 func (s *cursorSource) use(file int, m *Cursor) {
 	s.file, s.clip = file, s.run.Files[file].Clip
 	if s.seg == nil {
-		s.seg = s.run.Files[file].Cursor(m.at)
-	} else {
-		s.seg.Reset(s.run.Files[file].Reader, m.at)
+		s.seg = new(segment.Cursor)
 	}
+	s.seg.Reset(s.run.Files[file].Reader, m.at)
 	s.seg.Within(m.Lo, m.Hi)
+	if m.InPlace {
+		s.seg.InPlace()
+	}
 	s.key, s.ver = s.seg.Key(), s.seg.Version()
 }
 
@@ -417,6 +419,12 @@ func (m *Cursor) Top() (*item.Key, *item.Version) {
 		return s.key, &m.hidden
 	}
 	return s.key, s.ver
+}
+
+// Mapped says whether the body of top lies in the mapping of a file.
+func (m *Cursor) Mapped() bool {
+	s := &m.sources[m.current]
+	return s.run != nil && s.seg.Mapped()
 }
 
 // Known returns false: a Cursor does not know whether the item is wanted.

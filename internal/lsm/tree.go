@@ -94,12 +94,17 @@ func (t *Tree) PinVersion() (v *Version, release func()) {
 	guard := t.Env.Epoch.Enter()
 	defer guard.Leave()
 	v = t.Version.Load()
+	return v, t.Pin(v)
+}
+
+// Pin is PinVersion for a version that the caller has loaded in its stay in the epoch.
+func (t *Tree) Pin(v *Version) (release func()) {
 	for _, r := range v.Runs {
 		for _, f := range r.Files {
 			f.Pin()
 		}
 	}
-	return v, func() {
+	return func() {
 		for _, r := range v.Runs {
 			for _, f := range r.Files {
 				f.Unpin()

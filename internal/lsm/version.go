@@ -2,6 +2,7 @@ package lsm
 
 import (
 	"math"
+	"slices"
 	"sync/atomic"
 
 	"github.com/cleavestore/cleave/internal/drain"
@@ -64,12 +65,7 @@ func (v *Version) Release(e *Env) {
 // HoldsInherited says whether some frozen memtable holds records of inherited
 // streams.
 func (v *Version) HoldsInherited() bool {
-	for i := range v.Frozen {
-		if v.Frozen[i].From != 0 || v.Frozen[i].Mixed {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(v.Frozen, func(f Frozen) bool { return f.From != 0 || f.Mixed })
 }
 
 // Version is an immutable state of a partition. Readers load it inside an
@@ -87,10 +83,13 @@ type Version struct {
 }
 
 // TableBytes is the memory that versions take in memtables.
-func (v *Version) TableBytes() int64 {
-	n := v.Active.Bytes()
+func (v *Version) TableBytes() int64 { return v.sum((*memtable.Table).Bytes) }
+
+// sum adds up what of returns for the memtables.
+func (v *Version) sum(of func(*memtable.Table) int64) int64 {
+	n := of(v.Active)
 	for i := range v.Frozen {
-		n += v.Frozen[i].Bytes()
+		n += of(v.Frozen[i].Table)
 	}
 	return n
 }
@@ -190,13 +189,7 @@ func Shown(v *item.Version, now int64) bool {
 }
 
 // TableVersions counts the versions in memtables.
-func (v *Version) TableVersions() int64 {
-	n := v.Active.Versions()
-	for i := range v.Frozen {
-		n += v.Frozen[i].Versions()
-	}
-	return n
-}
+func (v *Version) TableVersions() int64 { return v.sum((*memtable.Table).Versions) }
 
 // Dead estimates how many versions in files a reader that begins at the time now
 // does not see.
@@ -221,13 +214,7 @@ func (v *Version) AnyExpired(at int64) bool {
 }
 
 // DocumentBytes is the size of the documents in memtables.
-func (v *Version) DocumentBytes() int64 {
-	n := v.Active.RawBytes()
-	for i := range v.Frozen {
-		n += v.Frozen[i].RawBytes()
-	}
-	return n
-}
+func (v *Version) DocumentBytes() int64 { return v.sum((*memtable.Table).RawBytes) }
 
 // LiveBytes estimates the size of the documents in the partition, without those that
 // newer ones overwrite, as if all versions of a run were of one size.
