@@ -53,6 +53,12 @@ type GroupStatus struct {
 	Error     string   `json:"error,omitempty"` // why the replica has stopped; it is tried again
 }
 
+// CaughtUp reports whether the incoming replica has all but the newest entries, so that it may vote.
+// While clients write it always lacks some.
+func (g *GroupStatus) CaughtUp() bool {
+	return g.Lacks != nil && *g.Lacks <= mostLacking
+}
+
 // Status describes the node as it is.
 func (h *Host) Status() Status {
 	s := Status{Node: h.cfg.Node, UptimeSeconds: time.Since(h.began).Seconds(), Stalled: h.sync.stalled(), LogBytes: h.logged(), Groups: []GroupStatus{}}

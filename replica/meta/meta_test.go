@@ -430,6 +430,9 @@ func TestPlanner(t *testing.T) {
 	if err = s.Finish(t.Context(), step); err != nil {
 		t.Fatal(err)
 	}
+	if got, err := s.Steps(t.Context()); err != nil || !reflect.DeepEqual(got, []placement.Step{later}) {
+		t.Errorf("steps that are not finished: %+v, %v", got, err)
+	}
 	if got, err := client.Get(t.Context(), s.under("steps"), clientv3.WithPrefix(), clientv3.WithCountOnly()); err != nil || got.Count != 1 {
 		t.Errorf("%v, %v", got, err)
 	}

@@ -122,16 +122,29 @@ func (s *Store) FollowSteps(ctx context.Context, f func(placement.Step)) error {
 		loaded:  func() {},
 		gone:    func([]byte) error { return nil },
 		put: func(kv *mvccpb.KeyValue) error {
-			var v step
-			if err := decodeJSON(kv, &v); err != nil {
-				return err
-			}
-			for k := placement.Add; k <= placement.Reader; k++ {
-				if k.String() == v.Kind {
-					f(placement.Step{Kind: k, Group: v.Group, Epoch: v.Epoch, Node: v.Node, Replica: v.Replica})
-				}
-			}
-			return nil // a kind of a newer program is not for this one
+			return showStep(kv, f)
 		},
 	})
+}
+
+// Steps returns the steps that are ordered and not finished.
+func (s *Store) Steps(ctx context.Context) (steps []placement.Step, err error) {
+	_, err = s.list(ctx, "steps", func(kv *mvccpb.KeyValue) error {
+		return showStep(kv, func(o placement.Step) { steps = append(steps, o) })
+	})
+	return steps, err
+}
+
+// showStep calls f with a step, unless it is of a kind of a newer program.
+func showStep(kv *mvccpb.KeyValue, f func(placement.Step)) error {
+	var v step
+	if err := decodeJSON(kv, &v); err != nil {
+		return err
+	}
+	for k := placement.Add; k <= placement.Reader; k++ {
+		if k.String() == v.Kind {
+			f(placement.Step{Kind: k, Group: v.Group, Epoch: v.Epoch, Node: v.Node, Replica: v.Replica})
+		}
+	}
+	return nil
 }

@@ -437,6 +437,28 @@ func TestStuck(t *testing.T) {
 	c.check()
 }
 
+// TestKeep: a step that was refused is planned anew at the next plan, and one that is still to be
+// carried out is not.
+func TestKeep(t *testing.T) {
+	c := newCluster(t, 4, 4, 4, 1, Policy{})
+	g := c.groups[1]
+	lost := c.nodes[g.Replicas[1].Node]
+	lost.Live, lost.Since = false, c.now.Add(-time.Hour)
+	c.tell(lost)
+	first := c.planner.Plan(c.now)
+	if len(first) != 1 || first[0].Kind != Add {
+		t.Fatalf("%+v", first)
+	}
+	c.planner.Keep(first)
+	if again := c.planner.Plan(c.now); len(again) != 0 {
+		t.Errorf("a step that is under way was planned again: %+v", again)
+	}
+	c.planner.Keep(nil)
+	if again := c.planner.Plan(c.now); !slices.Equal(again, first) {
+		t.Errorf("after a refusal: %+v, not %+v", again, first)
+	}
+}
+
 // TestForget: what a dropped container took is free again.
 func TestForget(t *testing.T) {
 	c := newCluster(t, 4, 4, 4, 20, Policy{})

@@ -260,6 +260,22 @@ func (p *Planner) settle(k *group) {
 	delete(p.underway, k.ID)
 }
 
+// Keep tells which steps are still to be carried out. Of the others that were under way, those that
+// have changed a group are over, and those that were refused are planned anew without the patience of
+// the policy.
+func (p *Planner) Keep(steps []Step) {
+	kept := make(map[topology.GroupID]Step, len(steps))
+	for _, s := range steps {
+		kept[s.Group] = s
+	}
+	for id, k := range p.underway {
+		if kept[id] != k.step {
+			p.settle(k)
+			p.attention[id] = true
+		}
+	}
+}
+
 // foresee counts what a step that is under way will take.
 func (p *Planner) foresee(k *group, sign int) {
 	switch k.step.Kind {

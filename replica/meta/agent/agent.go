@@ -310,7 +310,13 @@ func (a *Agent) carryOut(ctx context.Context, s placement.Step) {
 	}
 	a.mu.Unlock()
 	if !again {
-		if err := a.cfg.Store.Finish(ctx, s); err != nil && ctx.Err() == nil {
+		// The planner is to see what has changed before it sees that the step is over.
+		if g := a.cfg.Host.Group(uint64(s.Group)); g != nil && err == nil {
+			if err = a.cfg.Store.Publish(ctx, g); err != nil {
+				return // the step is over when the planner sees the change
+			}
+		}
+		if err = a.cfg.Store.Finish(ctx, s); err != nil && ctx.Err() == nil {
 			a.cfg.Logger.Warn("a step that is done was not removed", "group", s.Group, "err", err)
 		}
 	}

@@ -183,6 +183,19 @@ func (r *rig) whole() bool {
 	return len(groups) > 0 && groups[0].Range.Min.String() == "" && groups[len(groups)-1].Range.Max.String() == "FF"
 }
 
+// TestReport: a replica that lacks only the newest entries has caught up for the planner. While clients
+// write, no replica lacks nothing.
+func TestReport(t *testing.T) {
+	for lacks, want := range map[uint64]bool{0: true, 1: true, 64: true, 65: false} {
+		if r := report(2, &host.GroupStatus{Bytes: 7, Load: 3, Lacks: &lacks}); r.CaughtUp != want || r.Leader != 2 || r.Bytes != 7 || r.LeaderLoad != 3 {
+			t.Errorf("lacks %d: %+v", lacks, r)
+		}
+	}
+	if report(2, &host.GroupStatus{}).CaughtUp {
+		t.Error("a replica that nothing is known of has caught up")
+	}
+}
+
 // TestNodeJoins: groups split when they have grown, a node that joins takes its share, and one
 // that is drained loses its replicas; what was written is on each node that has the group.
 func TestNodeJoins(t *testing.T) {

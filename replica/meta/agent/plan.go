@@ -27,6 +27,12 @@ func (a *Agent) plan(ctx context.Context) error {
 	defer a.setPlans(false)
 	p := placement.New(a.cfg.Policy)
 	for ctx.Err() == nil {
+		// What is not in the store any more was carried out or refused: it is planned anew.
+		ordered, err := a.cfg.Store.Steps(ctx)
+		if err != nil {
+			return err
+		}
+		p.Keep(ordered)
 		a.tell(ctx, p)
 		steps := p.Plan(time.Now())
 		for len(steps) > 0 {
@@ -84,7 +90,7 @@ func (a *Agent) tell(ctx context.Context, p *placement.Planner) {
 				follower[g.ID] = max(follower[g.ID], g.Load)
 				continue
 			}
-			reports[g.ID] = placement.Report{Leader: nodes[i].ID, Bytes: g.Bytes, LeaderLoad: g.Load, CaughtUp: g.Lacks != nil && *g.Lacks == 0}
+			reports[g.ID] = report(nodes[i].ID, g)
 		}
 	}
 	d := a.cfg.Host.Cluster()
@@ -99,6 +105,11 @@ func (a *Agent) tell(ctx context.Context, p *placement.Planner) {
 		}
 		p.Group(known, r)
 	}
+}
+
+// report is what the leader of a group tells the planner.
+func report(leader topology.NodeID, g *host.GroupStatus) placement.Report {
+	return placement.Report{Leader: leader, Bytes: g.Bytes, LeaderLoad: g.Load, CaughtUp: g.CaughtUp()}
 }
 
 func (a *Agent) setPlans(is bool) {
