@@ -10,6 +10,7 @@
 //	/cleave/CLUSTER/groups/ID     the descriptor of a group, as package topology encodes it
 //	/cleave/CLUSTER/nodes/ID      a node, as JSON; it goes with the node's lease
 //	/cleave/CLUSTER/steps/GROUP   the step that the planner wants next, as JSON
+//	/cleave/CLUSTER/holds/GROUP   the group is changed by hand; it goes with the lease of the command
 //	/cleave/CLUSTER/containers/ID a container that was made while the cluster ran, as JSON
 //	/cleave/CLUSTER/names/NAME    the ID of a container
 //	/cleave/CLUSTER/drains/ID     the node is to lose its replicas
@@ -28,5 +29,7 @@
 //  4. A process that has lost the election of the planner writes no step, however late its
 //     request comes: each write carries the election's key as a condition.
 //  5. An id is handed out once, whatever becomes of the process that has asked for it.
-//  6. A value that cannot be decoded is an error that names its key. It is never skipped.
+//  6. A group that is held has no step: a hold begins where no step is to be carried out, and a step
+//     is written under the condition that its group is not held.
+//  7. A value that cannot be decoded is an error that names its key. It is never skipped.
 package meta

@@ -447,6 +447,60 @@ func TestPlanner(t *testing.T) {
 	}
 }
 
+// TestHolds: a group that is held has no step, and one with a step is not held, in whichever order both are
+// asked for; a hold ends with its lease.
+func TestHolds(t *testing.T) {
+	s := open(t)
+	p := must[*Planner](t)(s.Campaign(t.Context(), 1, time.Hour))
+	step := placement.Step{Kind: placement.Remove, Group: 4, Epoch: 9, Replica: 2}
+	other := placement.Step{Kind: placement.Add, Group: 5, Epoch: 9, Node: 2}
+	if err := p.Order(t.Context(), step); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Hold(t.Context(), 4, 9, time.Hour); !errors.Is(err, ErrHeld) {
+		t.Errorf("a hold beside a step: %v", err)
+	}
+	// The group has changed since the step was planned.
+	h := must[*Hold](t)(s.Hold(t.Context(), 4, 10, time.Hour))
+	if got, err := s.Steps(t.Context()); err != nil || len(got) != 0 {
+		t.Errorf("steps of a group that is held: %+v, %v", got, err)
+	}
+	if _, err := s.Hold(t.Context(), 4, 10, time.Hour); !errors.Is(err, ErrHeld) {
+		t.Errorf("a second hold: %v", err)
+	}
+	if got, err := s.Holds(t.Context()); err != nil || !reflect.DeepEqual(got, []topology.GroupID{4}) {
+		t.Errorf("holds: %v, %v", got, err)
+	}
+	step.Epoch = 10
+	if err := p.Order(t.Context(), other, step); !errors.Is(err, ErrHeld) {
+		t.Errorf("a step beside a hold: %v", err)
+	}
+	if err := p.Order(t.Context(), other); err != nil {
+		t.Error(err)
+	}
+	if err := h.Release(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	<-h.Lost()
+	if err := p.Order(t.Context(), step); err != nil {
+		t.Error(err)
+	}
+	// A hold whose process is silent ends with its lease.
+	h = must[*Hold](t)(s.Hold(t.Context(), 6, 1, time.Hour))
+	if _, err := client.Revoke(t.Context(), h.session.Lease()); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Order(t.Context(), placement.Step{Kind: placement.Split, Group: 6, Epoch: 1}); err != nil {
+		t.Error(err)
+	}
+	if err := p.Resign(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Order(t.Context(), step); !errors.Is(err, ErrNotPlanner) {
+		t.Errorf("after Resign: %v", err)
+	}
+}
+
 // TestStart: what cannot run is refused with its reason; what was stored is there after a restart.
 func TestStart(t *testing.T) {
 	e := Embedded{Dir: t.TempDir(), Name: "b", Members: []Member{{"a", "http://127.0.0.1:0"}}, Client: "http://127.0.0.1:0"}

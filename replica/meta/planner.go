@@ -77,7 +77,8 @@ type step struct {
 }
 
 // Order writes steps, each in the place of an earlier one of its group. Errors: ErrNotPlanner,
-// after which nothing is written; ErrTooMany above 100 steps.
+// ErrHeld if one of the groups is held, after both of which nothing is written; ErrTooMany above
+// 100 steps.
 func (p *Planner) Order(ctx context.Context, steps ...placement.Step) error {
 	if len(steps) > most {
 		return fmt.Errorf("%d steps, at most %d: %w", len(steps), most, ErrTooMany)
@@ -85,6 +86,7 @@ func (p *Planner) Order(ctx context.Context, steps ...placement.Step) error {
 	if p.election.Key() == "" {
 		return ErrNotPlanner // it has resigned
 	}
+	conditions := []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(p.election.Key()), "=", p.election.Rev())}
 	var puts []clientv3.Op
 	for _, s := range steps {
 		value, err := json.Marshal(step{s.Kind.String(), s.Group, s.Epoch, s.Node, s.Replica})
@@ -92,14 +94,16 @@ func (p *Planner) Order(ctx context.Context, steps ...placement.Step) error {
 			return err
 		}
 		puts = append(puts, clientv3.OpPut(p.s.key("steps", uint64(s.Group)), string(value)))
+		conditions = append(conditions, clientv3.Compare(clientv3.CreateRevision(p.s.key("holds", uint64(s.Group))), "=", 0))
 	}
-	done, err := p.s.client.Txn(ctx).
-		If(clientv3.Compare(clientv3.CreateRevision(p.election.Key()), "=", p.election.Rev())).
-		Then(puts...).Commit()
-	if err == nil && !done.Succeeded {
-		err = ErrNotPlanner
+	done, err := p.s.client.Txn(ctx).If(conditions...).Then(puts...).Else(clientv3.OpGet(p.election.Key())).Commit()
+	if err != nil || done.Succeeded {
+		return err
 	}
-	return err
+	if kvs := done.Responses[0].GetResponseRange().Kvs; len(kvs) > 0 && kvs[0].CreateRevision == p.election.Rev() {
+		return ErrHeld
+	}
+	return ErrNotPlanner
 }
 
 // Finish removes a step that is carried out or refused, unless another one has taken its

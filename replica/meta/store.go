@@ -23,6 +23,8 @@ var (
 	ErrNodeTaken = errors.New("another process has the id of the node")
 	// ErrNotPlanner says that another process plans now.
 	ErrNotPlanner = errors.New("another process plans")
+	// ErrHeld says that a group is changed by hand, or that the planner changes it now.
+	ErrHeld = errors.New("the group is being changed")
 	// ErrTooMany says that one call has more groups than etcd takes at once.
 	ErrTooMany = errors.New("too many groups for one call")
 )

@@ -152,9 +152,9 @@ func (p *Planner) relieve(n *node, lowest float64) (k *group, s Step, ok bool) {
 // tries is for how many groups of a node a plan looks for another node.
 const tries = 8
 
-// settled reports whether the group has all its voters and nothing under way.
+// settled reports whether the group has all its voters, and nothing under way, also by hand.
 func (p *Planner) settled(k *group) bool {
-	if _, moving := k.Moving(); moving || k.step.Kind != 0 {
+	if _, moving := k.Moving(); moving || k.step.Kind != 0 || p.byHand[k.ID] {
 		return false
 	}
 	live, voters := p.voters(k)

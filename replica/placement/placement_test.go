@@ -438,7 +438,7 @@ func TestStuck(t *testing.T) {
 }
 
 // TestKeep: a step that was refused is planned anew at the next plan, and one that is still to be
-// carried out is not.
+// carried out is not, nor one for a group that is changed by hand.
 func TestKeep(t *testing.T) {
 	c := newCluster(t, 4, 4, 4, 1, Policy{})
 	g := c.groups[1]
@@ -454,6 +454,11 @@ func TestKeep(t *testing.T) {
 		t.Errorf("a step that is under way was planned again: %+v", again)
 	}
 	c.planner.Keep(nil)
+	c.planner.ByHand([]topology.GroupID{1})
+	if again := c.planner.Plan(c.now); len(again) != 0 {
+		t.Errorf("a step for a group that is changed by hand: %+v", again)
+	}
+	c.planner.ByHand(nil)
 	if again := c.planner.Plan(c.now); !slices.Equal(again, first) {
 		t.Errorf("after a refusal: %+v, not %+v", again, first)
 	}

@@ -49,7 +49,7 @@ func (p *Planner) Plan(now time.Time) []Step {
 			delete(p.attention, id)
 			continue
 		}
-		if k.step.Kind != 0 {
+		if k.step.Kind != 0 || p.byHand[id] {
 			continue
 		}
 		if n := p.need(k); n == nothing {

@@ -102,6 +102,7 @@ type Planner struct {
 	underway map[topology.GroupID]*group
 	short    map[topology.GroupID]*group // groups with fewer live voters than the policy wants
 	copies   int                         // replicas that are incoming
+	byHand   map[topology.GroupID]bool   // groups for which nothing is planned
 }
 
 // node is a node with what is on it, what is on its way to it included.
@@ -273,6 +274,14 @@ func (p *Planner) Keep(steps []Step) {
 			p.settle(k)
 			p.attention[id] = true
 		}
+	}
+}
+
+// ByHand tells which groups are changed by hand: nothing is planned for these and no others.
+func (p *Planner) ByHand(groups []topology.GroupID) {
+	p.byHand = make(map[topology.GroupID]bool, len(groups))
+	for _, id := range groups {
+		p.byHand[id] = true
 	}
 }
 

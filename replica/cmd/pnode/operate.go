@@ -23,7 +23,8 @@ const lookEvery = 500 * time.Millisecond
 // storeTime bounds how long a command waits for an answer of the metadata store.
 const storeTime = 5 * time.Second
 
-// leaseTime is how long a drain waits for another node to be present.
+// leaseTime is how long a drain waits for another node to be present, and how long a group stays held
+// after a move has died.
 const leaseTime = 10 * time.Second
 
 // errNoMetadata says that a cluster has no metadata store.
@@ -274,11 +275,26 @@ func (c *moveCommand) Run(ctx context.Context, e *environment) error {
 	if _, on := g.On(topology.NodeID(c.From)); !on {
 		return fmt.Errorf("group %d has no replica on node %d", c.Group, c.From)
 	}
-	if _, on := g.On(topology.NodeID(c.To)); on {
+	if r, on := g.On(topology.NodeID(c.To)); on && r.Role != topology.Incoming {
 		return fmt.Errorf("group %d has a replica on node %d already", c.Group, c.To)
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	if o.store != nil {
+		hold, err := o.hold(ctx, e, c.Group, c.To)
+		if err != nil {
+			return err
+		}
+		defer func() {
+			last, end := context.WithTimeout(context.WithoutCancel(ctx), storeTime)
+			defer end()
+			_ = hold.Release(last) // it ends with its lease
+		}()
+		go func() {
+			<-hold.Lost()
+			cancel(fmt.Errorf("the metadata store (%s) has not answered for %v, and the planner may move the group: run the command again, which completes the move", where(o.d.Metadata), leaseTime))
+		}()
+	}
 	moved := make(chan error, 1)
 	go func() { moved <- o.client.Move(ctx, c.Group, c.From, c.To) }()
 	last := ""
@@ -295,6 +311,60 @@ func (c *moveCommand) Run(ctx context.Context, e *environment) error {
 		if line != last {
 			fmt.Fprintln(e.stdout, line)
 			last = line
+		}
+	}
+}
+
+// hold takes a group out of the planner's hands, so that both do not change it at once. It waits
+// while the planner changes the group.
+func (o *operator) hold(ctx context.Context, e *environment, group, to uint64) (*meta.Hold, error) {
+	p, err := o.picture(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if !slices.ContainsFunc(p.Nodes, func(n meta.Node) bool { return uint64(n.ID) == to }) {
+		return nil, fmt.Errorf("node %d holds no lease: does it run?", to)
+	}
+	other := func() (uint64, *topology.Group) { // the node that gets a replica meanwhile
+		o.client.Refresh(ctx)
+		g := o.client.Descriptor(group)
+		if g == nil {
+			return 0, nil
+		}
+		if in, moving := g.Moving(); moving && uint64(in.Node) != to {
+			return uint64(in.Node), g
+		}
+		return 0, g
+	}
+	last := ""
+	for {
+		why := ""
+		if node, g := other(); g == nil {
+			return nil, fmt.Errorf("there is no group %d", group)
+		} else if node != 0 {
+			why = fmt.Sprintf("group %d: waits until node %d has its replica", group, node)
+		} else {
+			hold, err := o.store.Hold(ctx, topology.GroupID(group), g.Epoch, leaseTime)
+			if err != nil && !errors.Is(err, meta.ErrHeld) {
+				return nil, err
+			}
+			if err == nil {
+				if node, _ = other(); node == 0 {
+					return hold, nil
+				}
+				if err = hold.Release(ctx); err != nil {
+					return nil, err
+				}
+			} else {
+				why = fmt.Sprint("waits: ", err)
+			}
+		}
+		if why != "" && why != last {
+			fmt.Fprintln(e.stdout, why)
+			last = why
+		}
+		if err = wait(ctx); err != nil {
+			return nil, err
 		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/replica/cluster"
 	"github.com/cleavestore/cleave/replica/protocol"
+	"github.com/cleavestore/cleave/replica/topology"
 )
 
 func must(t *testing.T, err error) {
@@ -93,6 +94,8 @@ func TestOperations(t *testing.T) {
 		t.Error(out)
 	}
 	command(t, "drain", dir, "1", "--undo")
+	testMove(t, one)
+	check(one)
 
 	two := filepath.Join(t.TempDir(), "other")
 	other, err := newTrial(ctx, two, []cluster.Container{{Name: "items", PartitionKey: []string{"/k"}, Partitions: 3}}, false, true)
@@ -141,4 +144,29 @@ func TestOperations(t *testing.T) {
 		}
 	}
 	check(other)
+}
+
+// testMove moves a replica by hand, and shows what a move refuses.
+func testMove(t *testing.T, one *trial) {
+	t.Helper()
+	one.client.Refresh(t.Context())
+	g := one.client.Descriptors()[0]
+	from, to := g.Replicas[0].Node, topology.NodeID(0)
+	for id := topology.NodeID(1); id <= 4; id++ {
+		if _, on := g.On(id); !on {
+			to = id
+		}
+	}
+	id := fmt.Sprint(g.ID)
+	if status, _, errs := run(t, "move", one.dir, id, fmt.Sprint(from), "9"); status != 1 || !strings.Contains(errs, "node 9 holds no lease") {
+		t.Errorf("to a node that is not there: status %d, %s", status, errs)
+	}
+	if status, _, errs := run(t, "move", one.dir, id, fmt.Sprint(to), "9"); status != 1 || !strings.Contains(errs, "no replica on node") {
+		t.Errorf("from a node without one: status %d, %s", status, errs)
+	}
+	out := command(t, "move", one.dir, id, fmt.Sprint(from), fmt.Sprint(to))
+	if !strings.Contains(out, fmt.Sprintf("group %s is on node %d, and not on node %d", id, to, from)) {
+		t.Error(out)
+	}
+	t.Log(out)
 }

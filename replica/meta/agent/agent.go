@@ -282,11 +282,14 @@ func (a *Agent) begin(ctx context.Context) {
 	defer a.mu.Unlock()
 	for id, s := range a.mu.steps {
 		g := a.cfg.Host.Group(uint64(id))
+		leads, _ := a.cfg.Host.Leads(uint64(id))
 		if time.Since(s.since) > oldStep || g != nil && g.Epoch > s.Epoch {
 			delete(a.mu.steps, id)
+			if leads && !a.mu.busy[id] { // a step that stays would bar a move by hand
+				a.tasks.Go(func() { a.finish(ctx, s.Step) })
+			}
 			continue
 		}
-		leads, _ := a.cfg.Host.Leads(uint64(id))
 		if !leads || a.mu.busy[id] {
 			continue
 		}
@@ -316,9 +319,14 @@ func (a *Agent) carryOut(ctx context.Context, s placement.Step) {
 				return // the step is over when the planner sees the change
 			}
 		}
-		if err = a.cfg.Store.Finish(ctx, s); err != nil && ctx.Err() == nil {
-			a.cfg.Logger.Warn("a step that is done was not removed", "group", s.Group, "err", err)
-		}
+		a.finish(ctx, s)
+	}
+}
+
+// finish removes a step from the store.
+func (a *Agent) finish(ctx context.Context, s placement.Step) {
+	if err := a.cfg.Store.Finish(ctx, s); err != nil && ctx.Err() == nil {
+		a.cfg.Logger.Warn("a step that is over was not removed", "group", s.Group, "err", err)
 	}
 }
 

@@ -33,11 +33,17 @@ func (a *Agent) plan(ctx context.Context) error {
 			return err
 		}
 		p.Keep(ordered)
+		held, err := a.cfg.Store.Holds(ctx)
+		if err != nil {
+			return err
+		}
+		p.ByHand(held)
 		a.tell(ctx, p)
 		steps := p.Plan(time.Now())
 		for len(steps) > 0 {
 			n := min(len(steps), publishMost)
-			if err = right.Order(ctx, steps[:n]...); err != nil {
+			// A group that is held since the plan has its chunk planned once more.
+			if err = right.Order(ctx, steps[:n]...); err != nil && !errors.Is(err, meta.ErrHeld) {
 				return err
 			}
 			steps = steps[n:]
