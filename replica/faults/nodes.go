@@ -53,9 +53,9 @@ func newNodes(ctx context.Context, pnode, dir string, partitions int) (_ *nodeSe
 	}()
 	var addresses []string
 	for range nodes {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return nil, err
+		l, failed := net.Listen("tcp", "127.0.0.1:0")
+		if failed != nil {
+			return nil, failed
 		}
 		defer l.Close() // until all have one
 		addresses = append(addresses, l.Addr().String())

@@ -101,7 +101,7 @@ func (w *workload) scan(c client.View, key string) (docs []document, err error) 
 	items, _, err := c.Scan(ctx, container, engine.StringKey(key), "", protocol.MaxScan)
 	for _, it := range items {
 		var d document
-		if err := json.Unmarshal(it.Body, &d); err != nil {
+		if json.Unmarshal(it.Body, &d) != nil {
 			w.j.check(false, "item %s of %s has %q", it.ID, key, it.Body)
 		}
 		docs = append(docs, d)

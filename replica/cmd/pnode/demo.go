@@ -73,9 +73,9 @@ func (c *demoCommand) Run(ctx context.Context, e *environment) error {
 		fmt.Fprintf(e.stderr, "%s node %d: gap %v, back after %v\n", r.what, r.node, r.gap.Round(time.Millisecond), r.back.Round(time.Millisecond))
 	}
 	if c.Grow {
-		grown, err := c.grow(ctx, t, w)
-		if err != nil {
-			return errors.Join(err, w.end())
+		grown, failed := c.grow(ctx, t, w)
+		if failed != nil {
+			return errors.Join(failed, w.end())
 		}
 		rounds = append(rounds, grown...)
 	}

@@ -34,8 +34,8 @@ func (c *demoCommand) grow(ctx context.Context, t *trial, w *writers) (out []rou
 		each, cancel := context.WithTimeout(ctx, growTime)
 		defer cancel()
 		begun := time.Now()
-		if err := t.client.Split(each, first.ID, right); err != nil {
-			return err
+		if failed := t.client.Split(each, first.ID, right); failed != nil {
+			return failed
 		}
 		return (&round{what: splits, node: r.node}).wait(ctx, w, map[uint64][]uint64{r.node: halves}, begun)
 	})

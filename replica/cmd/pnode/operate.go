@@ -281,9 +281,9 @@ func (c *moveCommand) Run(ctx context.Context, e *environment) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	if o.store != nil {
-		hold, err := o.hold(ctx, e, c.Group, c.To)
-		if err != nil {
-			return err
+		hold, failed := o.hold(ctx, e, c.Group, c.To)
+		if failed != nil {
+			return failed
 		}
 		defer func() {
 			last, end := context.WithTimeout(context.WithoutCancel(ctx), storeTime)
@@ -344,19 +344,19 @@ func (o *operator) hold(ctx context.Context, e *environment, group, to uint64) (
 		} else if node != 0 {
 			why = fmt.Sprintf("group %d: waits until node %d has its replica", group, node)
 		} else {
-			hold, err := o.store.Hold(ctx, topology.GroupID(group), g.Epoch, leaseTime)
-			if err != nil && !errors.Is(err, meta.ErrHeld) {
-				return nil, err
-			}
-			if err == nil {
+			hold, refused := o.store.Hold(ctx, topology.GroupID(group), g.Epoch, leaseTime)
+			switch {
+			case errors.Is(refused, meta.ErrHeld):
+				why = fmt.Sprint("waits: ", refused)
+			case refused != nil:
+				return nil, refused
+			default:
 				if node, _ = other(); node == 0 {
 					return hold, nil
 				}
 				if err = hold.Release(ctx); err != nil {
 					return nil, err
 				}
-			} else {
-				why = fmt.Sprint("waits: ", err)
 			}
 		}
 		if why != "" && why != last {

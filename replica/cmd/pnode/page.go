@@ -29,7 +29,7 @@ func viewOf(h *host.Host, m *nodeMetadata) nodeView {
 // page shows the status of a node. It loads nothing from elsewhere.
 var page = template.Must(template.New("page").Parse(`<!doctype html>
 <html lang="en"><meta charset="utf-8"><meta http-equiv="refresh" content="2"><title>Node {{.Node}}</title>
-<style>body{font:14px/1.4 system-ui,sans-serif;margin:2em;max-width:80em}table{border-collapse:collapse;margin:1em 0}th,td{text-align:left;padding:.2em .8em;border-bottom:1px solid #ccc}td.n{text-align:right}.bad{color:#b00020;font-weight:bold}</style>
+<style>body{font:14px/1.4 system-ui,sans-serif;margin:2em;max-width:80em}table{border-collapse:collapse;margin:1em 0}th,td{text-align:left;padding:.2em .8em;border-bottom:1px solid #ccc}caption{text-align:left;font-weight:bold}td.n{text-align:right}.bad{color:#b00020;font-weight:bold}</style>
 <h1>Node {{.Node}}</h1>
 <p>It leads {{.Leads}} of {{len .Groups}} groups{{if .Leaderless}}, <span class="bad">{{.Leaderless}} have no leader that it knows of</span>{{end}}.
 {{if .Stalled}}<span class="bad">A sync of its Raft log takes long.</span>{{end}} {{with .Failure}}<span class="bad">{{.}}</span>{{end}}</p>
