@@ -262,7 +262,7 @@ func accept(ctx context.Context, plain net.Conn, creds *Credentials, node uint64
 func greet(h hello, holder, node uint64) error {
 	switch {
 	case h.version != Version:
-		return fmt.Errorf("%w: the one who dials speaks %d, node %d speaks %d", ErrVersion, h.version, node, Version)
+		return fmt.Errorf("%w: the program that dials speaks %d, node %d speaks %d; run the same program on both", ErrVersion, h.version, node, Version)
 	case h.to != node:
 		return fmt.Errorf("this is node %d, not node %d", node, h.to)
 	case h.purpose != forClient && (h.from == 0 || h.from != holder):

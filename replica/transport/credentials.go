@@ -248,7 +248,7 @@ func explain(err error, node uint64) error {
 	case errors.As(err, &record):
 		return fmt.Errorf("no node is at this address: %w", err)
 	case strings.Contains(err.Error(), "remote error: tls:"):
-		return fmt.Errorf("the other side does not accept our certificate: %w: %w", ErrCertificate, err)
+		return fmt.Errorf("%w: the other side refuses ours: %w", ErrCertificate, err)
 	}
 	return err
 }

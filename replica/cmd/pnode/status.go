@@ -55,7 +55,7 @@ func (c *statusCommand) Run(ctx context.Context, e *environment) error {
 	} else {
 		printStatus(e, all)
 		if trouble != nil && o.d.Metadata != nil {
-			fmt.Fprintf(e.stderr, "%v. Reads and writes go on without it; moves and automatic splits wait.\n", trouble)
+			fmt.Fprintf(e.stderr, "%v\nReads and writes go on without it; moves and automatic splits wait.\n", trouble)
 		}
 	}
 	for _, s := range all {
