@@ -70,6 +70,9 @@ func open(t testing.TB, fs vfs.FS, id uint64, first *raftlog.Base) (*rig, error)
 			return nil, err
 		}
 	}
+	if r.log.Group(1) == nil {
+		return r, raftlog.ErrRemoved
+	}
 	r.g, err = Open(ctx, Config{
 		Log: r.log.Group(1), DB: r.db, Container: r.c, Min: "", Max: "FF", Now: func() time.Time { return r.now },
 		ElectionTicks: 10, HeartbeatTicks: 3, KeepBytes: 1 << 20,

@@ -46,6 +46,10 @@ import (
 // half goes by itself, before the installation counts as done. If its group was made (step 3), it is
 // that group's and stays.
 //
+// If a crash has interrupted a split and the replica is then removed from the left group before it
+// applies the entry again, the right half goes with the left one, unless the right group was made
+// (step 3).
+//
 // A replica may also be removed from the left group before it has applied entry i. So a host
 // that gets a message for a replica of its node of which it has no log makes an empty one:
 // raftlog.Store.Create refuses the replicas that were here and are not to come back. If such
@@ -372,8 +376,21 @@ func (g *Group) Destroy(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		half, err := g.interrupted(len(in))
+		if err != nil {
+			return err
+		}
 		// The first one is evicted last: while it is there, the group is.
 		for _, p := range slices.Backward(in) {
+			if half != nil && p.span.Min.Compare(&half.at) >= 0 {
+				others, err := g.ofOthers(&p, half)
+				if err != nil {
+					return err
+				}
+				if others {
+					continue
+				}
+			}
 			if err := g.cfg.Container.Evict(ctx, p.id); err != nil {
 				return err
 			}
@@ -381,6 +398,40 @@ func (g *Group) Destroy(ctx context.Context) error {
 	}
 	_ = g.fail(raftlog.ErrRemoved)
 	return g.cfg.Log.Store().Remove(g.cfg.Log.ID())
+}
+
+// interrupted returns the split that a crash has interrupted, of a replica whose range has a number of
+// partitions; nil if there is none. Its entry is the next one behind those that the partition has, and
+// the replica has not applied it again.
+func (g *Group) interrupted(partitions int) (*splitAt, error) {
+	next := g.held + 1
+	last, err := g.cfg.Log.LastIndex()
+	if err != nil || partitions < 2 || next > last {
+		return nil, err
+	}
+	entries, err := g.cfg.Log.Entries(next, next+1, 0)
+	if err != nil || !command.IsControl(entries[0].GetData()) {
+		return nil, err
+	}
+	c, err := command.DecodeControl(entries[0].GetData())
+	if err != nil || c.Split == nil {
+		return nil, err
+	}
+	at, err := g.boundary(c.Split)
+	if err != nil {
+		return nil, nil // such a split does nothing
+	}
+	return &splitAt{index: next, right: c.Split.Right, at: at}, nil
+}
+
+// ofOthers reports whether a partition behind the boundary of an interrupted split is another group's:
+// the right group was made, or a later one has what is there.
+func (g *Group) ofOthers(p *partition, half *splitAt) (bool, error) {
+	if p.absent || g.made(half.right) {
+		return true, nil
+	}
+	held, err := g.cfg.Container.AppliedIndex(p.id)
+	return held > half.index, err
 }
 
 // passed notes the time of an entry with commands.
