@@ -199,3 +199,51 @@ func TestSQLContinuations(t *testing.T) {
 		}
 	}
 }
+
+// TestDocumentETag: DOCUMENTETAG is the etag of the document in every clause, also in pages of
+// one result and where the order does not fit into memory.
+func TestDocumentETag(t *testing.T) {
+	old := exec.Limits.OrderMemory
+	t.Cleanup(func() { exec.Limits.OrderMemory = old })
+	exec.Limits.OrderMemory = 1 << 10
+	for _, index := range []IndexPolicy{{}, IndexAll()} {
+		_, c := openStore(t, testOptions(vfs.NewMem()), ContainerDef{PartitionKey: []string{"/k"}, MinPartitions: 3, Index: index})
+		tags := make(map[string]string)
+		var order []any
+		for i := range 40 {
+			id := fmt.Sprintf("i%d", i*7%20)
+			m, err := c.Upsert(t.Context(), []byte(fmt.Sprintf(`{"id":%q,"k":%d,"n":%d,"t":[1,2]}`, id, i*7%20%5, i%2)), nil)
+			must(t, err)
+			if tags[id] = m.ETag.String(); i >= 20 {
+				order = append(order, id)
+			}
+		}
+		slices.SortFunc(order, func(a, b any) int { return strings.Compare(tags[a.(string)], tags[b.(string)]) })
+		for page := range 3 {
+			q, err := ParseQuery("SELECT VALUE c.id FROM c ORDER BY DOCUMENTETAG(c)", nil)
+			must(t, err)
+			if got := inPages(t, c, q, page); !slices.Equal(got, order) {
+				t.Errorf("pages of %d: %v, want %v", page, got, order)
+			}
+			for id, tag := range tags {
+				for text, want := range map[string]int{
+					"SELECT VALUE {i: c.id, e: DOCUMENTETAG(c)} FROM c WHERE DOCUMENTETAG(c) = @tag":                                                     1,
+					"SELECT VALUE {i: c.id, e: DOCUMENTETAG(c)} FROM c JOIN x IN c.t WHERE DOCUMENTETAG(c) = @tag AND (c.n = 0 OR c.n = 1)":              2,
+					"SELECT c.id AS i, MAX(DOCUMENTETAG(c)) AS e FROM c WHERE NOT (DOCUMENTETAG(c) != @tag) GROUP BY c.id ORDER BY MAX(DOCUMENTETAG(c))": 1,
+				} {
+					q, err := ParseQuery(text, map[string]any{"tag": tag})
+					must(t, err)
+					got := inPages(t, c, q, page)
+					if len(got) != want {
+						t.Errorf("%s in pages of %d: %v", text, page, got)
+					}
+					for _, v := range got {
+						if m := v.(map[string]any); m["i"] != id || m["e"] != tag {
+							t.Errorf("%s: %v, want %s of %s", text, m, tag, id)
+						}
+					}
+				}
+			}
+		}
+	}
+}

@@ -57,6 +57,95 @@ func TestComputedProperties(t *testing.T) {
 	}
 }
 
+// TestETagInQueries: queries filter, project, order and group by the etags that documents have
+// when they are returned, with joins, aggregates, plans and in scripts too.
+func TestETagInQueries(t *testing.T) {
+	s := start(t, nil)
+	docs := s.items()
+	tags := make(map[string]string)
+	write := func(id string, n int) {
+		r := s.do(200, "POST", docs, fmt.Sprintf(`{"id":%q,"pk":"a","n":%d,"list":[{"v":1,"_etag":"inner"},{"v":2}]}`, id, n), pk, `["a"]`, "x-ms-documentdb-is-upsert", "True")
+		var doc struct {
+			ETag string `json:"_etag"`
+		}
+		if err := json.Unmarshal(r.body, &doc); err != nil || doc.ETag == "" || doc.ETag != r.head.Get("etag") {
+			t.Fatalf("%s: %v, etag %q", r.body, err, r.head.Get("etag"))
+		}
+		tags[id] = doc.ETag
+	}
+	for i := range 4 {
+		id := fmt.Sprint(i)
+		s.do(201, "POST", docs, `{"id":"`+id+`","pk":"a","n":9}`, pk, `["a"]`)
+	}
+	for i, id := range []string{"2", "0", "3", "1"} {
+		write(id, i%2)
+	}
+	quoted := func(id string) string { b, _ := json.Marshal(tags[id]); return string(b) }
+	one := "'" + strings.ReplaceAll(tags["1"], `"`, `\"`) + "'"
+	check := func(text string, want ...string) {
+		t.Helper()
+		if got, _ := s.query(docs, text, pk, `["a"]`); !slices.Equal(texts(got), want) {
+			t.Errorf("%s: %s, want %s", text, texts(got), want)
+		}
+	}
+	check("SELECT VALUE c.id FROM c WHERE c._etag = "+one, `"1"`)
+	check("SELECT VALUE c.id FROM c WHERE c['_etag'] = "+one, `"1"`)
+	check("SELECT VALUE c.id FROM c WHERE c._etag != "+one+" AND c.n = 1", `"0"`)
+	check("SELECT VALUE c.id FROM c WHERE c._etag IN ('x', "+one+") OR c.id = '3'", `"1"`, `"3"`)
+	check("SELECT VALUE c._etag FROM c WHERE c.id = '2'", quoted("2"))
+	check("SELECT c.id, c._etag FROM c WHERE c.n = 1 ORDER BY c.id", `{"id":"0","_etag":`+quoted("0")+`}`, `{"id":"1","_etag":`+quoted("1")+`}`)
+	check("SELECT VALUE d.id FROM d ORDER BY d._etag", `"2"`, `"0"`, `"3"`, `"1"`)
+	check("SELECT VALUE d.id FROM d ORDER BY d._etag DESC OFFSET 1 LIMIT 2", `"3"`, `"0"`)
+	check("SELECT VALUE MAX(c._etag) FROM c", quoted("1"))
+	check("SELECT VALUE COUNT(1) FROM c WHERE c._etag >= "+one, "1")
+	check("SELECT c._etag, COUNT(1) AS n FROM c WHERE c.id < '1' GROUP BY c._etag", `{"_etag":`+quoted("0")+`,"n":1}`)
+	check("SELECT DISTINCT VALUE c._etag FROM c WHERE c.id = '3'", quoted("3"))
+	check("SELECT VALUE {v: x.v, e: c._etag} FROM c JOIN x IN c.list WHERE c._etag = "+one, `{"v":1,"e":`+quoted("1")+`}`, `{"v":2,"e":`+quoted("1")+`}`)
+	check("SELECT VALUE x.v FROM c JOIN x IN c.list WHERE x._etag = 'inner' AND c.id = '1'", "1")
+	check("SELECT VALUE c.id FROM c WHERE EXISTS(SELECT VALUE x FROM x IN c.list WHERE c._etag = "+one+")", `"1"`)
+	all, _ := s.query(docs, "SELECT * FROM c WHERE c._etag = "+one, pk, `["a"]`)
+	if len(all) != 1 || !strings.Contains(string(all[0]), `"_etag":`+quoted("1")) {
+		t.Errorf("documents %s", texts(all))
+	}
+	// The forms of queries that name items are read one by one, unless they say more.
+	for _, where := range []string{"c.id IN ('1', '2')", "c.pk = 'a' AND c.id IN ('1', '2')", "(c.id = '1' AND c.pk = 'a') OR (c.id = '2' AND c.pk = 'a')"} {
+		for _, tie := range []string{"(" + where + ") AND c._etag = ", "c._etag = "} {
+			tail := ""
+			if tie == "c._etag = " {
+				tail = " AND (" + where + ")"
+			}
+			got, _ := s.query(docs, "SELECT * FROM c WHERE "+tie+one+tail, "x-ms-documentdb-partitionkeyrangeid", k0(s))
+			if !slices.Equal(ids(t, got), []string{"1"}) {
+				t.Errorf("%s%s: %s", tie, tail, texts(got))
+			}
+		}
+	}
+	// The rewritten query of a plan finds them as well.
+	body, _ := json.Marshal(map[string]any{"query": "SELECT VALUE c.id FROM c WHERE c.n = 1 ORDER BY c._etag"})
+	r := s.do(200, "POST", docs, string(body), "x-ms-cosmos-is-query-plan-request", "True", "x-ms-cosmos-supported-query-features", "OrderBy", "x-ms-cosmos-query-version", "1.0", "Content-Type", "application/query+json", "x-ms-documentdb-query-enablecrosspartition", "True")
+	var plan struct {
+		QueryInfo struct{ RewrittenQuery string }
+	}
+	if err := json.Unmarshal(r.body, &plan); err != nil {
+		t.Fatal(err)
+	}
+	text := strings.ReplaceAll(plan.QueryInfo.RewrittenQuery, "{documentdb-formattableorderbyquery-filter}", "true")
+	rows, _ := s.query(docs, text, "x-ms-documentdb-partitionkeyrangeid", k0(s))
+	if len(rows) != 2 || !strings.Contains(string(rows[0]), quoted("0")) || !strings.Contains(string(rows[1]), quoted("1")) {
+		t.Errorf("%s: %s", text, texts(rows))
+	}
+	r = s.execute(200, `function (tag) {
+		__.queryDocuments(__.getSelfLink(), {query: "SELECT c.id, c._etag FROM c WHERE c._etag = @tag", parameters: [{name: "@tag", value: tag}]},
+			function (err, list) { if (err) throw err; getContext().getResponse().setBody(list) })
+	}`, "["+quoted("1")+"]")
+	if want := `[{"id":"1","_etag":` + quoted("1") + `}]`; string(r.body) != want {
+		t.Errorf("a script finds %s, want %s", r.body, want)
+	}
+	// A column that is neither grouped nor in an aggregate is refused, as any other.
+	body, _ = json.Marshal(map[string]any{"query": "SELECT c._etag, COUNT(1) FROM c GROUP BY c.n"})
+	s.do(400, "POST", docs, string(body), "x-ms-documentdb-query", "True", "Content-Type", "application/query+json", pk, `["a"]`)
+}
+
 // TestComputedRefused: definitions that have no meaning are refused, and so is a query that
 // they would make longer than a query may be.
 func TestComputedRefused(t *testing.T) {

@@ -442,6 +442,7 @@ func (t *tester) match(k *item.Key, v *item.Version, known bool) bool {
 	if t.eval == nil {
 		t.eval = t.e.evaluator()
 	}
+	t.eval.Seq = v.Seq
 	if !t.eval.Match(v.Body) && !known {
 		t.missed++
 		if err := t.eval.Err; err != nil {

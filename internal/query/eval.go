@@ -120,11 +120,14 @@ type Evaluator struct {
 	// Err is why a Computed condition could not be tested. What Match returns then has no
 	// meaning.
 	Err error
+	// Seq is the sequence of the document's version, which Computed conditions may ask for. Who
+	// tests such conditions sets it before each Match.
+	Seq uint64
 
 	p       *Program
 	results []truth
 	text    []byte
-	testers []func([]byte) (is, defined bool, err error) // of Computed conditions, by leaf
+	testers []Tester // of Computed conditions, by leaf
 	visit   func(slot int, v jsondoc.Value)
 }
 
@@ -134,7 +137,7 @@ func (p *Program) Evaluator() *Evaluator {
 	e.visit = e.value
 	for _, leaf := range p.computed {
 		if e.testers == nil {
-			e.testers = make([]func([]byte) (bool, bool, error), len(p.leaves))
+			e.testers = make([]Tester, len(p.leaves))
 		}
 		e.testers[leaf] = p.leaves[leaf].Cond.Tester()
 	}
@@ -161,7 +164,7 @@ func (e *Evaluator) matchComputed(doc []byte) bool {
 		return false
 	}
 	for _, leaf := range e.p.computed {
-		is, defined, err := e.testers[leaf](doc)
+		is, defined, err := e.testers[leaf](doc, e.Seq)
 		if err != nil {
 			e.Err = err
 			return false

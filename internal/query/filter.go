@@ -49,13 +49,15 @@ type Filter struct {
 // Condition is a condition on a whole document that no other Op expresses. It is immutable,
 // and safe for concurrent use.
 type Condition interface {
-	// Tester returns a function for one goroutine that says whether the condition is true
-	// for a document; defined is false if it is neither true nor false. An error ends the
-	// query.
-	Tester() func(doc []byte) (is, defined bool, err error)
+	// Tester returns a function for one goroutine.
+	Tester() Tester
 	// String returns the condition in the words of the text form.
 	String() string
 }
+
+// Tester says whether a condition is true for a document, of which seq is the sequence of the version;
+// defined is false if it is neither true nor false. An error ends the query.
+type Tester func(doc []byte, seq uint64) (is, defined bool, err error)
 
 // Limits of a filter.
 const (

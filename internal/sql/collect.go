@@ -180,6 +180,7 @@ func (p *Page) each(from Source, wants func(key string) bool, give func(entry) b
 	_, err := from.Run(func(row *exec.Row) bool {
 		n := uint32(0)
 		more := true
+		p.f.SetSeq(row.Seq)
 		failure = q.Rows(p.f, value.Parse(row.Body), func() bool {
 			if g {
 				add()

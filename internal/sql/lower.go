@@ -346,9 +346,10 @@ type condition struct {
 func (c *condition) String() string { return "(" + c.text + ")" }
 
 // Tester implements query.Condition.
-func (c *condition) Tester() func(doc []byte) (is, defined bool, err error) {
+func (c *condition) Tester() query.Tester {
 	f := c.expr.NewFrame(c.options.now(), c.options.Clock)
-	return func(doc []byte) (is, defined bool, err error) {
+	return func(doc []byte, seq uint64) (is, defined bool, err error) {
+		f.SetSeq(seq)
 		v, err := c.expr.Value(f, value.Parse(doc))
 		if err != nil {
 			return false, false, err

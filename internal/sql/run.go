@@ -127,6 +127,7 @@ func (p *Page) mapped(from Source) (bool, error) {
 	all, err := from.Run(func(row *exec.Row) bool {
 		at := *p.to.Position() // exec has set it
 		more := true
+		p.f.SetSeq(row.Seq)
 		failure = p.s.q.Rows(p.f, value.Parse(row.Body), func() bool {
 			if body, ok := p.result(); ok {
 				more = p.take(row, body, at)
@@ -156,6 +157,7 @@ func (p *Page) joined(from Source) (bool, error) {
 			begun = p.done
 		}
 		more := true
+		p.f.SetSeq(row.Seq)
 		failure = p.s.q.Rows(p.f, value.Parse(row.Body), func() bool {
 			body, ok := p.result()
 			if !ok {

@@ -1,6 +1,6 @@
 // Package computed has the computed properties of containers: expressions that queries use
 // like members of the document. SELECT * does not show them, and no document has
-// them. _self and _attachments, which are not stored, are found in the same way.
+// them. _self, _etag and _attachments, which are not stored, are found in the same way.
 //
 // Invariants:
 //
@@ -30,6 +30,7 @@ const Most = 20
 
 const (
 	self        = "_self"
+	etag        = "_etag"
 	attachments = "_attachments"
 )
 
@@ -73,6 +74,9 @@ func Put(text string, definition json.RawMessage, path string) (string, error) {
 	all := make(map[string]string)
 	if strings.Contains(text, self) {
 		all[self] = "SELECT VALUE CONCAT('" + path + "docs/', c._rid, '/') FROM c"
+	}
+	if strings.Contains(text, etag) {
+		all[etag] = "SELECT VALUE DOCUMENTETAG(c) FROM c"
 	}
 	if strings.Contains(text, attachments) {
 		all[attachments] = "SELECT VALUE 'attachments/' FROM c"

@@ -640,6 +640,17 @@ func (c *compiler) call(e *syntax.Call, s *scope) (node, bool) {
 		c.fail(e.Pos(), "%s takes %s, %d given", fn.Name, arguments(fn), n)
 		return undefined, false
 	}
+	if fn.Name == function.DocumentETag {
+		id, isName := e.Args[0].(*syntax.Ident)
+		if isName {
+			slot, _, known := s.lookup(id.Name)
+			isName = known && slot == 0
+		}
+		if !isName {
+			c.fail(e.Pos(), "%s takes the name of the document", fn.Name)
+			return undefined, false
+		}
+	}
 	list, same := c.exprs(e.Args, s)
 	if len(list) == 1 {
 		return func(f *Frame) value.Value {

@@ -132,6 +132,10 @@ func TestRefused(t *testing.T) {
 		"SELECT VALUE c.a LIKE 'x' ESCAPE 'ab' FROM c":         "column 34: expected a string of one character after ESCAPE, found \"ab\"",
 		"SELECT VALUE x FROM (SELECT VALUE COUNT(1) FROM c) x": "column 22: a subquery of all documents has no DISTINCT, TOP, GROUP BY, ORDER BY, OFFSET, LIMIT or aggregates: these belong to the outer query",
 		"SELECT VALUE @p":                                      "column 14: parameter @p is not given",
+		"SELECT VALUE DOCUMENTETAG(d) FROM c JOIN d IN c.d":    "column 14: DOCUMENTETAG takes the name of the document",
+		"SELECT VALUE DOCUMENTETAG(c.a) FROM c":                "column 14: DOCUMENTETAG takes the name of the document",
+		"SELECT VALUE DOCUMENTETAG(1)":                         "column 14: DOCUMENTETAG takes the name of the document",
+		"SELECT DOCUMENTETAG(c) FROM c GROUP BY c.b":           "column 21: c is neither in an aggregate nor one of GROUP BY",
 	} {
 		if _, err := run(t, text, "{}"); err == nil || err.Error() != want {
 			t.Errorf("%s\n got %v\nwant %s", text, err, want)

@@ -27,6 +27,9 @@ func (e *Expr) NewFrame(begun time.Time, clock func() time.Time) *Frame {
 	return &Frame{env: function.Env{Begun: begun, Clock: clock}, vars: make([]value.Value, e.slots)}
 }
 
+// SetSeq sets the sequence of the version of the documents that follow.
+func (f *Frame) SetSeq(seq uint64) { f.env.Seq = seq }
+
 // Err returns why the evaluation ended early, nil if it did not.
 func (f *Frame) Err() error { return f.env.Err() }
 

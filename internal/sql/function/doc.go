@@ -16,6 +16,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"regexp"
+	"strconv"
 	"time"
 
 	"github.com/cleavestore/cleave/internal/fault"
@@ -34,6 +35,7 @@ const MaxSteps = 5_000_000
 type Env struct {
 	Clock func() time.Time // nil: time.Now
 	Begun time.Time        // of the query
+	Seq   uint64           // of the version of the document; 0: it has none
 
 	made, steps int64
 	err         error
@@ -79,6 +81,10 @@ func (e *Env) now() time.Time {
 	}
 	return time.Now().UTC()
 }
+
+// DocumentETag is the name of the function that gives the etag of the document of the query. Its argument
+// is the document, and nothing else.
+const DocumentETag = "DOCUMENTETAG"
 
 // Function is a function.
 type Function struct {
@@ -169,5 +175,11 @@ func addTypes() {
 		return args[i]
 	})
 	add("DOCUMENTID", 1, 1, documentID)
+	impure(DocumentETag, 1, 1, func(e *Env, _ []value.Value) value.Value {
+		if e.Seq == 0 {
+			return value.Value{}
+		}
+		return value.String(`"` + strconv.FormatUint(e.Seq, 16) + `"`)
+	})
 	impure("RAND", 0, 0, func(*Env, []value.Value) value.Value { return value.Number(rand.Float64()) })
 }
