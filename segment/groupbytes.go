@@ -143,7 +143,7 @@ func (r *Reader) preadGroup(s *scratch, off, limit int64) ([]byte, error) {
 	size, _, _, err := groupSize(s.group)
 	if more := int64(size); err == nil && more > n && more <= limit {
 		s.group = slices.Grow(s.group, int(more-n))[:more]
-		if err := read(s.group[n:], off+n); err != nil {
+		if err = read(s.group[n:], off+n); err != nil {
 			return nil, err
 		}
 		n = more
