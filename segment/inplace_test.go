@@ -90,3 +90,42 @@ func TestInPlaceVerifiesOnce(t *testing.T) {
 		t.Errorf("an ordinary cursor: %v", err)
 	}
 }
+
+// TestInPlaceVerifiesSmall: a group that is too small to be remembered is verified each time,
+// also if the group after it begins within the same 256 bytes and was verified.
+func TestInPlaceVerifiesSmall(t *testing.T) {
+	for _, lead := range []int{0, 1, 17, 33, 49, 65, 81, 97, 113, 129, 145, 161, 177, 193, 209, 225, 241, 251, 252, 253, 254, 255} {
+		fsys := vfs.NewMem()
+		var m model
+		add := func(id string, body []byte) {
+			m = append(m, entry{newKey(encodeKey("a"), id), item.Version{Seq: uint64(len(m) + 1), Body: body}})
+		}
+		if lead > 0 { // so that the small group has several places
+			add("a", bytes.Repeat([]byte{'x'}, 9000+lead))
+		}
+		add("small", []byte("needle"))
+		add("t", bytes.Repeat([]byte{'y'}, 9000))
+		write(t, fsys, "a", m, WriterOptions{Compression: None})
+		r := open(t, fsys, "a", Map)
+		walk := func(last bool) error {
+			c := r.Cursor(100)
+			c.InPlace()
+			if last {
+				c.Last()
+				return c.Err()
+			}
+			for ok := c.First(); ok; ok = c.Next() {
+			}
+			return c.Err()
+		}
+		if err := walk(true); err != nil {
+			t.Fatal(err)
+		}
+		data := r.file.View().Data
+		at := bytes.Index(data, []byte("needle"))
+		data[at] = 'X'
+		if err := walk(false); !errors.Is(err, fault.ErrCorrupt) {
+			t.Errorf("%d bytes before it: damage of a small group: %v", lead, err)
+		}
+	}
+}
