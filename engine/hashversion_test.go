@@ -6,11 +6,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/cleavestore/cleave/internal/randtest"
 	"github.com/cleavestore/cleave/internal/vfs"
 	"github.com/cleavestore/cleave/partmap"
 )
@@ -262,5 +264,38 @@ func TestHashVersionRefused(t *testing.T) {
 	must(t, err)
 	if it.Key != StringKey("x") {
 		t.Errorf("read under %v of version %d", it.Key, it.Key.Version())
+	}
+}
+
+// TestHashVersion1Listed: keys of version 1 that begin with the same 100 characters have one
+// place. They are listed one by one, whichever runs and memtables hold them.
+func TestHashVersion1Listed(t *testing.T) {
+	ctx := t.Context()
+	db, c := openStore(t, testOptions(vfs.NewMem()), ContainerDef{PartitionKey: []string{"/k"}, HashVersion: 1, MinPartitions: 1})
+	long := strings.Repeat("x", 101)
+	want := make(map[PartitionKey]int64)
+	rng := randtest.New(t)
+	for round := range 12 {
+		for range 1 + rng.IntN(4) {
+			k := fmt.Sprint(long, rng.IntN(6))
+			want[StringKey(k).OfVersion(1)]++
+			must(t, second(c.Upsert(ctx, fmt.Appendf(nil, `{"id":"%d","k":%q}`, rng.Uint32(), k), nil)))
+		}
+		if rng.IntN(2) == 0 {
+			must(t, db.Flush(ctx))
+		}
+		got := make(map[PartitionKey]int64)
+		for l, err := range c.LogicalPartitions(ctx) {
+			must(t, err)
+			key, err := l.Key()
+			must(t, err)
+			if got[key] != 0 {
+				t.Errorf("round %d: %v is listed twice", round, key)
+			}
+			got[key] += l.Versions
+		}
+		if !maps.Equal(got, want) {
+			t.Fatalf("round %d: listed %v, want %v", round, got, want)
+		}
 	}
 }

@@ -26,12 +26,33 @@ type Logical struct {
 // Key returns the partition key. It may have to read an item. The key is safe to
 // keep.
 func (l *Logical) Key() (partmap.Key, error) {
-	s := l.sources[0]
+	return l.sources[0].key()
+}
+
+// key returns the current partition key of the source.
+func (s *logicalSource) key() (partmap.Key, error) {
 	if s.walk == nil {
 		return partmap.FromTrusted(bytes.Clone(s.list[s.at].pk)), nil
 	}
 	pk, err := s.walk.AppendKey(nil)
 	return partmap.FromTrusted(pk), err
+}
+
+// leastKey returns those of the sources, which have one place, that have the least key.
+func leastKey(sources []*logicalSource) ([]*logicalSource, error) {
+	least, kept := partmap.Key{}, sources[:0]
+	for _, s := range sources {
+		key, err := s.key()
+		if err != nil {
+			return nil, err
+		}
+		if order := key.Compare(least); len(kept) == 0 || order < 0 {
+			least, kept = key, append(kept[:0], s)
+		} else if order == 0 {
+			kept = append(kept, s)
+		}
+	}
+	return kept, nil
 }
 
 // LogicalPartitions passes to yield the logical partitions of a container in key-space
@@ -63,6 +84,7 @@ func LogicalPartitions(ctx context.Context, h Host, from partmap.EPK, yield func
 // sources.
 type tour struct {
 	rng     partmap.Range // the part of the physical partition that is listed
+	keys    bool          // places do not tell keys apart, since they are of version 1
 	sources []*logicalSource
 	at      Logical // the present one
 	release func()
@@ -99,7 +121,7 @@ func newTour(ctx context.Context, h Host, rest partmap.Range) (*tour, error) {
 		return nil, err
 	}
 	t := &tour{rng: partmap.Range{Min: rest.Min, Max: p.Data().Range.Max}, release: release}
-	t.at.Partition = p.Data().ID
+	t.at.Partition, t.keys = p.Data().ID, p.Data().Family.Version1
 	for i := -1; i < len(v.Frozen); i++ {
 		table := v.Active
 		if i >= 0 {
@@ -155,10 +177,17 @@ func (t *tour) run(ctx context.Context, yield func(*Logical) bool) (more bool, e
 		for _, s := range t.sources {
 			if bytes.Equal(s.epk, least) {
 				l.sources = append(l.sources, s)
-				versions, bytes := s.size()
-				l.Versions += versions
-				l.Bytes += bytes
 			}
+		}
+		if t.keys && len(l.sources) > 1 {
+			if l.sources, err = leastKey(l.sources); err != nil {
+				return false, err
+			}
+		}
+		for _, s := range l.sources {
+			versions, bytes := s.size()
+			l.Versions += versions
+			l.Bytes += bytes
 		}
 		if inside, err := t.holds(l, least); err != nil {
 			return false, err
