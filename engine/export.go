@@ -25,7 +25,7 @@ type PartitionContent struct {
 // ExportPartition writes the content of a physical partition to w, as of its newest
 // entry, or, if the container is not replicated, as of its newest write.
 // InstallPartition reads it in a replicated container of the same kind, with the
-// same partition key, DefaultTTL and unique keys. Reads and writes go on. The
+// same partition key and hash version, DefaultTTL and unique keys. Reads and writes go on. The
 // versions that the export reads are kept until it ends. Errors of w are returned
 // unchanged.
 func (c *Container) ExportPartition(ctx context.Context, id PartitionID, w io.Writer) (PartitionContent, error) {
@@ -101,7 +101,7 @@ func (c *Container) exportTo(ctx context.Context, id PartitionID, begin func(*tr
 // transferHead describes a part of the container.
 func (c *Container) transferHead(rng partmap.Range) transfer.Head {
 	return transfer.Head{
-		Format: transfer.Format, Kind: c.def.Kind.String(), Key: c.keys.Text, Levels: c.levels(), TTL: definition.Millis(c.def.DefaultTTL),
+		Format: transfer.Format, Kind: c.def.Kind.String(), Key: c.keys.Text, Levels: c.levels(), Hash: c.def.HashVersion, TTL: definition.Millis(c.def.DefaultTTL),
 		Unique: c.def.UniqueKeys, Min: slices.Clone(rng.Min.Bytes()), Max: slices.Clone(rng.Max.Bytes()),
 	}
 }

@@ -299,3 +299,18 @@ func TestHashVersion1Listed(t *testing.T) {
 		}
 	}
 }
+
+// TestHashVersion1Exported: what is exported from a container of version 1 is not installed in
+// one of version 2, which would not find the keys.
+func TestHashVersion1Exported(t *testing.T) {
+	ctx := t.Context()
+	db, c := openStore(t, testOptions(vfs.NewMem()), ContainerDef{PartitionKey: []string{"/k"}, HashVersion: 1, MinPartitions: 1})
+	must(t, second(c.Upsert(ctx, []byte(`{"id":"a","k":"x"}`), nil)))
+	var b bytes.Buffer
+	must(t, second(c.ExportPartition(ctx, c.Partitions()[0].ID, &b)))
+	to, err := db.CreateContainer(ctx, "to", ContainerDef{PartitionKey: []string{"/k"}, Replicated: true})
+	must(t, err)
+	if _, err := to.InstallPartition(ctx, &b); !errors.Is(err, ErrInvalid) || !strings.Contains(fmt.Sprint(err), "version 1") {
+		t.Errorf("installed: %v", err)
+	}
+}

@@ -1,6 +1,7 @@
 package transfer
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -89,6 +90,8 @@ func (d *Reader) Next(ctx context.Context, op *logrecord.Operation) error {
 		return d.Refuse("no item of this partition")
 	case !d.Range.Contains(&op.EPK) || op.EPK.Levels() != d.Head.Levels:
 		return d.Refuse(fmt.Sprintf("key %x lies outside of the partition", op.Key.EPK))
+	case partmap.FromTrusted(op.Key.PK).Version() != cmp.Or(d.Head.Hash, 2):
+		return d.Refuse("a key of another version")
 	case d.number > 1 && item.Compare(&d.last.Key, &op.Key) >= 0:
 		return d.Refuse("not in order")
 	}

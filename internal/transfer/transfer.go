@@ -13,7 +13,7 @@
 // # Invariants
 //
 //  1. A Reader gives only items within the range of the head, in order, with sequences up
-//     to that of the head.
+//     to that of the head and keys of its hash version.
 //  2. It gives io.EOF only when all items that the tail counts were read and the stream
 //     has ended.
 //  3. Sequences and indexes of a head that a Reader has read leave room to count on from.
@@ -23,6 +23,7 @@
 package transfer
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -52,8 +53,9 @@ const (
 type Head struct {
 	Format int              `json:"format"`
 	Kind   string           `json:"kind"`
-	Key    string           `json:"key"`    // definition of the partition key
-	Levels int              `json:"levels"` // of it
+	Key    string           `json:"key"`                    // definition of the partition key
+	Levels int              `json:"levels"`                 // of it
+	Hash   int              `json:"hash_version,omitempty"` // of it; 0: 2
 	TTL    int64            `json:"default_ttl"`
 	Unique [][]string       `json:"unique_keys,omitempty"`
 	Min    manifest.Bytes   `json:"min"` // EPK, inclusive
@@ -65,11 +67,11 @@ type Head struct {
 // Suits returns why a container that would describe its partition like own cannot take this
 // one, nil if it can. The error matches fault.ErrInvalid.
 func (h *Head) Suits(own *Head, container string) error {
-	if h.Kind == own.Kind && h.Key == own.Key && h.Levels == own.Levels && h.TTL == own.TTL && slices.EqualFunc(h.Unique, own.Unique, slices.Equal) {
+	if h.Kind == own.Kind && h.Key == own.Key && h.Levels == own.Levels && h.Hash == own.Hash && h.TTL == own.TTL && slices.EqualFunc(h.Unique, own.Unique, slices.Equal) {
 		return nil
 	}
-	return fmt.Errorf("%w: it is of a container with kind %.32s, partition key %s, default TTL of %d ms and unique keys %s; %q has %s, %s, %d ms and %v",
-		fault.ErrInvalid, h.Kind, manifest.Clip(h.Key), h.TTL, manifest.Clip(fmt.Sprint(h.Unique)), container, own.Kind, own.Key, own.TTL, own.Unique)
+	return fmt.Errorf("%w: it is of a container with kind %.32s, partition key %s by version %d, default TTL of %d ms and unique keys %s; %q has %s, %s by version %d, %d ms and %v",
+		fault.ErrInvalid, h.Kind, manifest.Clip(h.Key), cmp.Or(h.Hash, 2), h.TTL, manifest.Clip(fmt.Sprint(h.Unique)), container, own.Kind, own.Key, cmp.Or(own.Hash, 2), own.TTL, own.Unique)
 }
 
 // tail counts what came before it.

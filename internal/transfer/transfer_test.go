@@ -119,6 +119,7 @@ func TestForged(t *testing.T) {
 		"no range":         {head(func(h *Head) { h.Max = h.Min }), fault.ErrCorrupt},
 		"another range":    {head(func(h *Head) { h.Min, h.Max = other.Min.Bytes(), other.Max.Bytes() }), fault.ErrCorrupt},
 		"other levels":     {head(func(h *Head) { h.Levels = 2 }), fault.ErrCorrupt},
+		"another version":  {head(func(h *Head) { h.Hash = 1 }), fault.ErrCorrupt},
 		"no sequence left": {head(func(h *Head) { h.Seq = MaxSeq + 1 }), fault.ErrCorrupt},
 		"no index left":    {head(func(h *Head) { h.At.Index = MaxIndex + 1 }), fault.ErrCorrupt},
 		"no time":          {head(func(h *Head) { h.At.Time = 0 }), fault.ErrCorrupt},
