@@ -19,8 +19,10 @@ type functions struct {
 	sources map[string]string
 
 	mu      sync.Mutex
-	session *script.Session
-	failed  error // why no more calls are possible
+	session *script.Session // nil: the first call begins one
+	lent    bool            // session is that of the script whose query this is
+	defined bool            // session knows the functions
+	failed  error           // why no more calls are possible
 }
 
 // namesFunction finds queries that may call a user-defined function.
@@ -31,16 +33,29 @@ func (c *call) withFunctions(k *container, text string, parameters map[string]an
 	if !namesFunction.MatchString(text) {
 		return parameters
 	}
-	f := &functions{call: c, sources: make(map[string]string)}
+	f := c.functionsOf(k)
 	all := maps.Clone(parameters)
-	for _, r := range c.catalog.resourcesOf(c.ofContainer(k, kindFunction).set) {
-		name := r.record.Name
-		f.sources[name] = *r.definition().Body
-		all["udf."+name] = eval.UDF(func(args []value.Value) (value.Value, error) { return f.run(name, args) })
+	for name := range f.sources {
+		all["udf."+name], _ = f.named(name)
 	}
 	c.functions.end()
 	c.functions = f
 	return all
+}
+
+// functionsOf returns the functions of a container.
+func (c *call) functionsOf(k *container) *functions {
+	f := &functions{call: c, sources: make(map[string]string)}
+	for _, r := range c.catalog.resourcesOf(c.ofContainer(k, kindFunction).set) {
+		f.sources[r.record.Name] = *r.definition().Body
+	}
+	return f
+}
+
+// named returns the function of a name.
+func (f *functions) named(name string) (eval.UDF, bool) {
+	_, ok := f.sources[name]
+	return func(args []value.Value) (value.Value, error) { return f.run(name, args) }, ok
 }
 
 // run calls a function. The first call starts the process.
@@ -71,9 +86,12 @@ func (f *functions) compute(name string, args []value.Value) (v value.Value, err
 		if f.session, err = f.call.scripts.Begin(f.call.ctx); err != nil {
 			return v, err
 		}
+	}
+	if !f.defined {
 		if err = f.session.Define(f.sources); err != nil {
 			return v, err
 		}
+		f.defined = true
 	}
 	return f.session.Call(name, args)
 }
@@ -85,7 +103,7 @@ func (f *functions) end() {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.failed = errDropped; f.session != nil {
+	if f.failed = errDropped; f.session != nil && !f.lent {
 		f.session.End()
 		f.session = nil
 	}

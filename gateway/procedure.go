@@ -109,7 +109,7 @@ func (c *call) job(k *container, r *child) *script.Job {
 
 // runScript runs a script in a transaction.
 func (c *call) runScript(s *script.Session, tx *engine.Tx, k *container, job *script.Job) (*script.Result, error) {
-	t := &scriptTx{call: c, tx: tx, k: k, ids: make(map[string]string)}
+	t := &scriptTx{call: c, tx: tx, k: k, ids: make(map[string]string), session: s}
 	out, err := s.Run(job, t.operate)
 	var thrown *script.Failure
 	switch {
@@ -143,6 +143,9 @@ type scriptTx struct {
 	tx  *engine.Tx
 	k   *container
 	ids map[string]string // of documents that the script has seen, by resource id
+
+	session   *script.Session
+	functions *functions // that queries of the script call; nil: none has yet
 }
 
 // operate carries out one operation. What is wrong with it is told to the script; other
@@ -282,7 +285,15 @@ func (t *scriptTx) query(op *script.Operation, a *script.Answer) error {
 	if err != nil {
 		return badf("query: %v", err)
 	}
-	q, err := eval.Compile(op.Query, overArray(tree), eval.Options{})
+	var options eval.Options
+	if namesFunction.MatchString(op.Query) {
+		if t.functions == nil {
+			t.functions = t.functionsOf(t.k)
+			t.functions.session, t.functions.lent = t.session, true
+		}
+		options.UDF = t.functions.named
+	}
+	q, err := eval.Compile(op.Query, overArray(tree), options)
 	if err != nil {
 		return badf("query: %v", err)
 	}

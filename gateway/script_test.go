@@ -316,3 +316,70 @@ func TestTriggers(t *testing.T) {
 	s.do(400, "POST", docs, `{`, with(post, "count")...)
 	count(5)
 }
+
+// TestFunctionsInScripts: queries of scripts and triggers call user-defined functions, in the process of
+// the script, also where all places of scripts are taken. What functions throw is told to the script, and an
+// endless one ends with it.
+func TestFunctionsInScripts(t *testing.T) {
+	s := start(t, nil)
+	docs := s.items()
+	for i := range 4 {
+		s.do(201, "POST", docs, fmt.Sprintf(`{"id":"%d","pk":"a","n":%d}`, i, i), pk, `["a"]`)
+	}
+	udfs := coll + "/udfs"
+	s.define(udfs, "twice", "function (n) { return n === undefined ? undefined : 2 * n }", "")
+	s.define(udfs, "fails", "function () { throw new Error('no such luck') }", "")
+	s.define(udfs, "huge", "function () { return 'x'.repeat(17 << 20) }", "")
+	ask := func(text string) string {
+		q, _ := json.Marshal(text)
+		return `function () {
+			__.queryDocuments(__.getSelfLink(), ` + string(q) + `, function (err, list) { getContext().getResponse().setBody(err ? "told: " + err.message : list) })
+		}`
+	}
+	for text, want := range map[string]string{
+		"SELECT VALUE c.id FROM c WHERE udf.twice(c.n) > 3":                                    `["2","3"]`,
+		"SELECT VALUE udf.twice(c.n) FROM c ORDER BY udf.twice(c.n) DESC":                      `[6,4,2,0]`,
+		"SELECT VALUE SUM(udf.twice(c.n)) FROM c":                                              `[12]`,
+		"SELECT VALUE [udf.twice(c.missing), udf.twice(udf.twice(1))] FROM c WHERE c.id = '0'": `[[4]]`,
+	} {
+		if r := s.execute(200, ask(text), "[]"); string(r.body) != want {
+			t.Errorf("%s: %s, want %s", text, r.body, want)
+		}
+	}
+	for text, want := range map[string]string{
+		"SELECT VALUE udf.fails() FROM c": "no such luck",
+		"SELECT VALUE udf.none() FROM c":  "there is no function udf.none",
+		"SELECT VALUE udf.huge() FROM c":  "too large",
+	} {
+		if r := s.execute(200, ask(text), "[]"); !strings.Contains(string(r.body), "told: ") || !strings.Contains(string(r.body), want) {
+			t.Errorf("%s: %.200s, want %s", text, r.body, want)
+		}
+	}
+	// A script calls functions between its writes, several times.
+	r := s.execute(200, `function () {
+		const self = __.getSelfLink(), out = []
+		const sum = (next) => __.queryDocuments(self, "SELECT VALUE SUM(udf.twice(c.n)) FROM c", (err, list) => { if (err) throw err; out.push(list[0]); next() })
+		sum(() => __.createDocument(self, {id: "9", pk: "a", n: 10}, (err) => { if (err) throw err; sum(() => getContext().getResponse().setBody(out)) }))
+	}`, "[]")
+	if string(r.body) != "[12,32]" {
+		t.Errorf("sums %s", r.body)
+	}
+	// One place is enough: a script does not wait for a second one.
+	s.h.scripts = script.NewPool(1, script.Limits{Time: script.DefaultLimits.Time, Memory: script.DefaultLimits.Memory})
+	if r := s.execute(200, ask("SELECT VALUE MAX(udf.twice(c.n)) FROM c"), "[]"); string(r.body) != "[20]" {
+		t.Errorf("with one place: %s", r.body)
+	}
+	s.define(udfs, "endless", "function () { for (;;) { } }", "")
+	s.h.scripts = script.NewPool(1, script.Limits{Time: time.Second, Memory: script.DefaultLimits.Memory})
+	s.execute(408, ask("SELECT VALUE udf.endless() FROM c"), "[]")
+	s.h.scripts = script.NewPool(1, script.DefaultLimits)
+	s.define(coll+"/triggers", "t", `function () {
+		__.queryDocuments(__.getSelfLink(), "SELECT VALUE COUNT(1) FROM c WHERE udf.twice(c.n) >= 0", function (err, list) {
+			if (err) throw err
+			const d = getContext().getRequest().getBody(); d.others = list[0]; getContext().getRequest().setBody(d)
+		})
+	}`, `,"triggerType":"Pre","triggerOperation":"All"`)
+	if r := s.do(201, "POST", docs, `{"id":"t","pk":"a"}`, pk, `["a"]`, "x-ms-documentdb-pre-trigger-include", "t"); r.member(t, "others") != 5.0 {
+		t.Errorf("the trigger has made %s", r.body)
+	}
+}

@@ -60,13 +60,19 @@ func (c *child) serve() int {
 		c.begun.Store(time.Now().UnixNano())
 		out := c.work(&m)
 		c.begun.Store(0)
-		if err := c.wire.send(out); err != nil {
-			out = &toParent{Failure: &Failure{Message: "the result of the script is too large: " + err.Error()}}
-			if c.wire.send(out) != nil {
-				return 2
-			}
+		if c.reply(out) != nil {
+			return 2
 		}
 	}
+}
+
+// reply sends a result, or says that it is too large.
+func (c *child) reply(out *toParent) error {
+	err := c.wire.send(out)
+	if err != nil {
+		err = c.wire.send(&toParent{Failure: &Failure{Message: "the result of the script is too large: " + err.Error()}})
+	}
+	return err
 }
 
 // watch ends the process when it takes too much.
@@ -193,7 +199,6 @@ func (c *child) run(j *Job) (*Result, *Failure) {
 		},
 		"operate": func(text string) string {
 			var op Operation
-			var m toChild
 			err := json.Unmarshal([]byte(text), &op)
 			if err == nil {
 				err = c.wire.send(&toParent{Operation: &op})
@@ -201,11 +206,20 @@ func (c *child) run(j *Job) (*Result, *Failure) {
 			if err != nil {
 				panic(rt.NewTypeError("the operation cannot be carried out: %v", err))
 			}
-			if err := c.wire.receive(&m); err != nil || m.Answer == nil {
-				os.Exit(0) // the parent is gone
+			for {
+				var m toChild
+				if c.wire.receive(&m) != nil {
+					os.Exit(0) // the parent is gone
+				}
+				if m.Answer != nil {
+					answer, _ := json.Marshal(m.Answer)
+					return string(answer)
+				}
+				// The operation is a query that calls functions.
+				if m.Job != nil || c.reply(c.work(&m)) != nil {
+					os.Exit(2)
+				}
 			}
-			answer, _ := json.Marshal(m.Answer)
-			return string(answer)
 		},
 	}
 	job, _ := json.Marshal(j)

@@ -52,6 +52,8 @@ type Session struct {
 	in   interface{ Close() error }
 	stop func() bool
 	left time.Duration // of Limits.Time
+	// inside says that Run carries out an operation: the child waits for its answer.
+	inside bool
 
 	mu   sync.Mutex
 	late bool
@@ -135,10 +137,28 @@ func (s *Session) wait() int {
 	return s.cmd.ProcessState.ExitCode()
 }
 
+// ask sends a message and returns what the child says next.
+func (s *Session) ask(message *toChild) (*toParent, error) {
+	if err := s.wire.send(message); err != nil {
+		return nil, s.why(err)
+	}
+	var m toParent
+	if err := s.wire.receive(&m); err != nil {
+		return nil, s.why(err)
+	}
+	if m.Failure != nil {
+		return nil, m.Failure
+	}
+	return &m, nil
+}
+
 // exchange sends a message and carries out operations until there is a result.
 func (s *Session) exchange(message *toChild, do func(*Operation) (*Answer, error)) (out *toParent, err error) {
 	if err = s.ctx.Err(); err != nil {
 		return nil, err
+	}
+	if s.inside { // the time of Run is that of the functions which its operations call
+		return s.ask(message)
 	}
 	begun := time.Now()
 	timer := time.AfterFunc(s.left, func() {
@@ -151,29 +171,23 @@ func (s *Session) exchange(message *toChild, do func(*Operation) (*Answer, error
 		timer.Stop()
 		s.left -= time.Since(begun)
 	}()
-	if err = s.wire.send(message); err != nil {
-		return nil, s.why(err)
-	}
 	for {
-		var m toParent
-		if err = s.wire.receive(&m); err != nil {
-			return nil, s.why(err)
-		}
+		m, err := s.ask(message)
 		switch {
-		case m.Failure != nil:
-			return nil, m.Failure
+		case err != nil:
+			return nil, err
 		case m.Operation == nil:
-			return &m, nil
+			return m, nil
 		case do == nil:
 			return nil, ErrDied
 		}
+		s.inside = true
 		answer, err := do(m.Operation)
+		s.inside = false
 		if err != nil {
 			return nil, err
 		}
-		if err = s.wire.send(&toChild{Answer: answer}); err != nil {
-			return nil, s.why(err)
-		}
+		message = &toChild{Answer: answer}
 	}
 }
 
@@ -198,7 +212,7 @@ func (s *Session) why(err error) error {
 	return fmt.Errorf("%w (%v)", ErrDied, err)
 }
 
-// Run runs a script. do carries out an operation; if it returns an error, the script is not
+// Run runs a script. do carries out an operation, and may use Define and Call for it; if it returns an error, the script is not
 // told: it is ended, and Run returns that error. What a script throws is a *Failure.
 func (s *Session) Run(j *Job, do func(*Operation) (*Answer, error)) (*Result, error) {
 	if j.AcceptMillis == 0 {
