@@ -39,6 +39,44 @@ func (s *server) raw(text string) *http.Response {
 	return r
 }
 
+// TestUnsignedBody: a request without a valid signature is answered and its connection closed
+// though its body never ends. A client that has sent its body gets the answer too.
+func TestUnsignedBody(t *testing.T) {
+	s := start(t, nil)
+	docs := s.items()
+	for name, text := range map[string]string{
+		"chunk cut short":  "POST " + docs + " HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab",
+		"no chunk":         "POST " + docs + " HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n",
+		"no last chunk":    "POST " + docs + " HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n",
+		"broken chunk":     "POST " + docs + " HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+		"body cut short":   "POST " + docs + " HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{",
+		"waits to go on":   "POST " + docs + " HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 100\r\n\r\n",
+		"path not escaped": "POST /dbs//colls HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab",
+		"whole":            "POST " + docs + " HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}",
+	} {
+		conn, err := net.Dial("tcp", s.s.Listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err = io.WriteString(conn, text); err != nil {
+			t.Fatal(err)
+		}
+		// The server of the test has no time-outs: without an answer and an end this waits for ever.
+		in := bufio.NewReader(conn)
+		r, err := http.ReadResponse(in, nil)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if _, err = io.Copy(io.Discard, r.Body); err != nil || r.StatusCode != 401 && r.StatusCode != 400 {
+			t.Errorf("%s: %s, %v", name, r.Status, err)
+		}
+		if n, _ := io.Copy(io.Discard, in); n > 0 {
+			t.Errorf("%s: %d bytes behind the answer", name, n)
+		}
+		conn.Close()
+	}
+}
+
 // TestHostile: malformed requests, cut bodies, huge headers and tricks with paths are
 // refused, and the server answers the next request.
 func TestHostile(t *testing.T) {
