@@ -292,8 +292,11 @@ const (
 	leastThroughput = 400
 	leastAutoscale  = 1000
 	mostThroughput  = 1_000_000
-	// throughputOfPartition is how much of the throughput one physical partition has.
+	// throughputOfPartition is how much of the throughput one physical partition has at most.
 	throughputOfPartition = 10_000
+	// throughputAtStart is how much of it one has in a new container whose manual throughput is
+	// more than one partition can have.
+	throughputAtStart = 6_000
 )
 
 type autopilot struct {
@@ -323,6 +326,15 @@ func offerOf(h http.Header) (*offer, *failure) {
 		return o, o.check()
 	}
 	return nil, nil
+}
+
+// partitions returns how many physical partitions a new container has.
+func (o *offer) partitions() int {
+	each := throughputOfPartition
+	if !o.Autoscale && o.Throughput > each {
+		each = throughputAtStart
+	}
+	return (o.Throughput + each - 1) / each
 }
 
 func (o *offer) check() *failure {

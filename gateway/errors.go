@@ -18,6 +18,7 @@ type failure struct {
 	msg    string
 	retry  time.Duration // of 429: when the call may be repeated
 	extra  string        // additionalErrorInfo; "": none
+	page   bool          // the answer is a page in HTML
 }
 
 // Error implements error.

@@ -28,7 +28,7 @@ func (s *server) ranges(path string) (ids []string, etag string) {
 // partitions split and merge between two pages.
 func TestFeed(t *testing.T) {
 	s := start(t, nil)
-	docs := s.items("x-ms-offer-throughput", "20000")
+	docs := s.items("x-ms-cosmos-offer-autopilot-settings", `{"maxThroughput":20000}`)
 	const ranges = "/dbs/d/colls/c/pkranges"
 	var made []string
 	write := func(n int) {

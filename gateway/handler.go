@@ -308,7 +308,10 @@ func (c *call) authorize(res resource) *failure {
 	if c.quirks && res.kind == typeItems && !res.feed {
 		switch id := c.path[len(c.path)-1]; {
 		case strings.ContainsAny(id, "\t\r\n"):
-			return badf("the id %q has control characters, which this endpoint refuses", id)
+			// That front end never sees the request: the HTTP server before it answers.
+			bad := badf("%s", "<!DOCTYPE html>\n<title>Bad Request</title>\n<p>The URL is invalid.\n")
+			bad.page = true
+			return bad
 		case strings.HasSuffix(id, " ") || strings.ContainsAny(id, `/\#%`):
 			return unauthorized("the id %q cannot be signed at this endpoint", id)
 		}
@@ -491,6 +494,11 @@ func (c *call) fail(err error) {
 		c.answer(f.status, nil)
 		return
 	}
+	if f.page {
+		c.set("Content-Type", "text/html; charset=us-ascii")
+		c.answer(f.status, []byte(f.msg))
+		return
+	}
 	body := map[string]string{"code": f.code(), "message": f.msg}
 	if f.extra != "" {
 		body["additionalErrorInfo"] = f.extra
@@ -507,7 +515,7 @@ func (c *call) answer(status int, body []byte) {
 	}
 	c.set("X-Ms-Request-Charge", strconv.FormatFloat(c.charge, 'f', 2, 64))
 	c.set("X-Ms-Request-Duration-Ms", strconv.FormatFloat(float64(time.Since(c.begun).Microseconds())/1000, 'f', 3, 64))
-	if body != nil {
+	if body != nil && c.w.Header()["Content-Type"] == nil {
 		c.set("Content-Type", "application/json")
 	}
 	if status != http.StatusNoContent && status != http.StatusNotModified {

@@ -265,7 +265,7 @@ func (c *call) postContainers() error {
 		return bad
 	}
 	if o != nil {
-		def.MinPartitions = (o.Throughput + throughputOfPartition - 1) / throughputOfPartition
+		def.MinPartitions = o.partitions()
 		if c.o.Throttle {
 			def.Throughput = float64(o.Throughput)
 		}

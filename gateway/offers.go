@@ -141,17 +141,17 @@ func (c *call) replaceOffer() error {
 	}
 	ctx := context.WithoutCancel(c.ctx)
 	if k == nil {
-		changed, err := c.catalog.changeDatabase(ctx, d, func(r *databaseRecord) { r.Offer = next })
-		if err != nil {
-			return err
+		changed, failed := c.catalog.changeDatabase(ctx, d, func(r *databaseRecord) { r.Offer = next })
+		if failed != nil {
+			return failed
 		}
 		return c.answerOffer(changed, nil)
 	}
-	changed, err := c.setOffer(c.ctx, k, next)
+	replaced, err := c.setOffer(c.ctx, k, next)
 	if err != nil {
 		return err
 	}
-	return c.answerOffer(d, changed)
+	return c.answerOffer(d, replaced)
 }
 
 // provision gives a container throughput. If that needs more physical partitions, they

@@ -14,7 +14,7 @@ func TestPlanDuringSplit(t *testing.T) {
 	for _, between := range []bool{false, true} {
 		t.Run(fmt.Sprint(between), func(t *testing.T) {
 			s := start(t, nil)
-			docs := s.items("x-ms-offer-throughput", "20000") // two physical partitions
+			docs := s.items("x-ms-offer-throughput", "20000") // four physical partitions
 			for i := range 40 {
 				s.do(201, "POST", docs, fmt.Sprintf(`{"id":"%d","pk":"k%d"}`, i, i), pk, fmt.Sprintf(`["k%d"]`, i))
 			}

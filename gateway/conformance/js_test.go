@@ -21,6 +21,15 @@ import (
 // endpoint of a gateway with its store. It skips the test where Node is absent.
 func javascript(t *testing.T) (dir, endpoint string, db *engine.DB) {
 	t.Helper()
+	dir, h, db := workshop(t)
+	server := httptest.NewServer(h)
+	t.Cleanup(server.Close)
+	return dir, server.URL + "/", db
+}
+
+// workshop is javascript with the handler in the place of an endpoint.
+func workshop(t *testing.T) (dir string, h *gateway.Handler, db *engine.DB) {
+	t.Helper()
 	for _, program := range []string{"node", "npm"} {
 		if _, err := exec.LookPath(program); err != nil {
 			t.Skipf("%s is not installed", program)
@@ -43,18 +52,16 @@ func javascript(t *testing.T) (dir, endpoint string, db *engine.DB) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h, err := gateway.New(t.Context(), db, nil)
+	t.Cleanup(func() {
+		if failed := db.Close(); failed != nil {
+			t.Error(failed)
+		}
+	})
+	h, err = gateway.New(t.Context(), db, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := httptest.NewServer(h)
-	t.Cleanup(func() {
-		server.Close()
-		if err := db.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return dir, server.URL + "/", db
+	return dir, h, db
 }
 
 func node(ctx context.Context, dir, endpoint, script string) *exec.Cmd {

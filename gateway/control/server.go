@@ -239,10 +239,11 @@ func (h *Host) setThroughput(_ http.ResponseWriter, r *http.Request) (any, error
 		if err := h.plain.SetThroughput(r.Context(), i.Database, i.Name, body.Throughput); err != nil {
 			return nil, err
 		}
-		if i, err := h.plain.Container(i.Database, i.Name); err == nil {
-			return h.describe(&i)
+		now, err := h.plain.Container(i.Database, i.Name)
+		if err != nil {
+			return nil, engine.ErrNoContainer
 		}
-		return nil, engine.ErrNoContainer
+		return h.describe(&now)
 	})
 }
 

@@ -256,9 +256,9 @@ func (c *child) run(j *Job) (*Result, *Failure) {
 		for p := range rejected {
 			return nil, &Failure{Message: "Encountered exception while executing Javascript. A promise was rejected: " + clip(fmt.Sprint(p.Result()))}
 		}
-		v, err := step(goja.Undefined())
-		if err != nil {
-			return nil, thrown(err)
+		v, failed := step(goja.Undefined())
+		if failed != nil {
+			return nil, thrown(failed)
 		}
 		more = v.ToBoolean()
 	}
