@@ -9,6 +9,13 @@
 // with each other through proxies of this process: a link that is cut takes nothing and keeps
 // what it has, as TCP does, and goes on when it is mended.
 //
+// With Config.Namespaces there are four nodes, three of which have a replica of each group. Each node
+// has a network namespace with a device on a bridge. A direction that is cut sends its packets to a hardware
+// address that no device has, so they get lost and the sender hears nothing of it. Then there are
+// more faults: a node that clients do not reach either, lost packets, a slow link, late packets in another order
+// where the system has netem, a disk that stalls, and a replica that moves while a node is killed and another
+// one is cut off. The clocks of all nodes are wrong, by another amount after each start.
+//
 // # What is judged
 //
 //  1. Registers are linearizable: writes, and strong reads (porcupine).

@@ -21,10 +21,7 @@ import (
 	"github.com/cleavestore/cleave/replica/transport"
 )
 
-const (
-	nodes     = 3
-	container = "items"
-)
+const container = "items"
 
 // nodeSet is a cluster of processes.
 type nodeSet struct {
@@ -32,9 +29,14 @@ type nodeSet struct {
 	pnode string // program
 	d     *cluster.Cluster
 	creds *transport.Credentials
-	links map[[2]uint64]*link // by who dials and whom
+	ids   []uint64
+	links map[[2]uint64]*link // by who dials and whom; empty with namespaces
+	net   *namespaces         // nil: none
 	procs map[uint64]*process
-	small uint64 // node whose directory is a file system of its own; 0: none
+	small uint64               // node whose directory is a file system of its own; 0: none
+	disk  *disk                // of the node that may stall; nil: none
+	clock func() time.Duration // by how much that of a node that starts is wrong; nil: by nothing
+	move  *move                // that is under way; nil: none
 }
 
 type process struct {
@@ -43,16 +45,27 @@ type process struct {
 	done chan struct{}
 }
 
-// newNodes makes a cluster and starts it.
-func newNodes(ctx context.Context, pnode, dir string, partitions int) (_ *nodeSet, err error) {
-	s := &nodeSet{dir: dir, pnode: pnode, links: make(map[[2]uint64]*link), procs: make(map[uint64]*process)}
+// newNodes makes a cluster of three nodes, or in namespaces one of four.
+func newNodes(ctx context.Context, cfg *Config) (_ *nodeSet, err error) {
+	dir := cfg.Dir
+	s := &nodeSet{dir: dir, pnode: cfg.Pnode, ids: []uint64{1, 2, 3}, links: make(map[[2]uint64]*link), procs: make(map[uint64]*process)}
 	defer func() {
 		if err != nil {
 			s.close()
 		}
 	}()
 	var addresses []string
-	for range nodes {
+	if cfg.Namespaces {
+		s.ids = append(s.ids, 4)
+		if s.net, err = newNamespaces(s.ids); err != nil {
+			return nil, err
+		}
+	}
+	for _, id := range s.ids {
+		if s.net != nil {
+			addresses = append(addresses, net.JoinHostPort(address(id), port))
+			continue
+		}
 		l, failed := net.Listen("tcp", "127.0.0.1:0")
 		if failed != nil {
 			return nil, failed
@@ -60,7 +73,7 @@ func newNodes(ctx context.Context, pnode, dir string, partitions int) (_ *nodeSe
 		defer l.Close() // until all have one
 		addresses = append(addresses, l.Addr().String())
 	}
-	out, err := exec.CommandContext(ctx, pnode, "init", dir, "--addresses", strings.Join(addresses, ","), "--container", fmt.Sprintf("%s:/k:%d", container, partitions), "--etcd", "none").CombinedOutput()
+	out, err := exec.CommandContext(ctx, s.pnode, "init", dir, "--addresses", strings.Join(addresses, ","), "--container", fmt.Sprintf("%s:/k:%d", container, cfg.Partitions), "--etcd", "none").CombinedOutput()
 	if err != nil {
 		return nil, fmt.Errorf("pnode init: %w: %s", err, out)
 	}
@@ -69,6 +82,13 @@ func newNodes(ctx context.Context, pnode, dir string, partitions int) (_ *nodeSe
 	}
 	if s.creds, err = transport.LoadCredentials(filepath.Join(dir, "client")); err != nil {
 		return nil, err
+	}
+	if s.net != nil {
+		if s.disk, err = newDisk(s.nodeDir(2), filepath.Join(dir, "disk2")); err != nil {
+			fmt.Fprintln(cfg.Log, "no disk stalls here:", err)
+		}
+		s.shrink(3)
+		return s, nil
 	}
 	for _, n := range s.d.Nodes {
 		its := *s.d
@@ -92,11 +112,14 @@ func newNodes(ctx context.Context, pnode, dir string, partitions int) (_ *nodeSe
 			return nil, err
 		}
 	}
-	s.shrink(nodes)
+	s.shrink(3)
 	return s, nil
 }
 
 func (s *nodeSet) description(node uint64) string {
+	if s.net != nil {
+		return filepath.Join(s.dir, "cluster.json")
+	}
 	return filepath.Join(s.dir, fmt.Sprintf("cluster%d.json", node))
 }
 
@@ -107,7 +130,7 @@ func (s *nodeSet) nodeDir(node uint64) string {
 // startAll starts all nodes that do not run.
 func (s *nodeSet) startAll() error {
 	var errs []error
-	for id := uint64(1); id <= nodes; id++ {
+	for _, id := range s.ids {
 		if !s.runs(id) {
 			errs = append(errs, s.start(id))
 		}
@@ -116,7 +139,14 @@ func (s *nodeSet) startAll() error {
 }
 
 func (s *nodeSet) start(node uint64) error {
-	p := &process{cmd: exec.Command(s.pnode, "serve", s.nodeDir(node), "--cluster", s.description(node)), done: make(chan struct{})}
+	args := []string{"serve", s.nodeDir(node), "--cluster", s.description(node)}
+	if s.clock != nil {
+		args = append(args, "--clock-offset="+s.clock().String())
+	}
+	p := &process{cmd: exec.Command(s.pnode, args...), done: make(chan struct{})}
+	if s.net != nil {
+		p.cmd = enter(node, s.pnode, args...)
+	}
 	p.cmd.Stderr = &p.log
 	p.cmd.SysProcAttr = tied()
 	if err := p.cmd.Start(); err != nil {
@@ -162,16 +192,39 @@ func (s *nodeSet) signal(node uint64, sig syscall.Signal) {
 }
 
 // cut cuts what one node says to another one, or mends it.
-func (s *nodeSet) cut(from, to uint64, on bool) {
+func (s *nodeSet) cut(from, to uint64, on bool) error {
+	if s.net != nil {
+		return s.net.cut(from, to, on)
+	}
 	s.links[[2]uint64{from, to}].cut[0].Store(on)
 	s.links[[2]uint64{to, from}].cut[1].Store(on)
+	return nil
 }
 
-func (s *nodeSet) mend() {
+// deaf has nothing come to a node of what others say, and if it is dumb too, nothing that it says to them; or
+// mends that.
+func (s *nodeSet) deaf(node uint64, dumb, on bool) error {
+	var errs []error
+	for _, o := range s.ids {
+		if o != node {
+			errs = append(errs, s.cut(o, node, on))
+			if dumb {
+				errs = append(errs, s.cut(node, o, on))
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (s *nodeSet) mend() error {
+	if s.net != nil {
+		return s.net.mend()
+	}
 	for _, k := range s.links {
 		k.cut[0].Store(false)
 		k.cut[1].Store(false)
 	}
+	return nil
 }
 
 // client returns a client that asks a node first, 0: all in turn.
@@ -231,7 +284,14 @@ func (s *nodeSet) fill(on bool) error {
 }
 
 func (s *nodeSet) close() {
-	s.mend()
+	_ = s.mend() // all ends
+	if s.disk != nil {
+		_ = s.disk.stall(false)
+	}
+	if s.move != nil {
+		s.move.cancel()
+		<-s.move.done
+	}
 	for id := range s.procs {
 		s.signal(id, sigCont)
 		s.signal(id, syscall.SIGKILL)
@@ -240,4 +300,7 @@ func (s *nodeSet) close() {
 		k.close()
 	}
 	s.unshrink()
+	if s.disk != nil {
+		s.disk.close()
+	}
 }

@@ -2,7 +2,11 @@
 
 package faults
 
-import "syscall"
+import (
+	"context"
+	"io"
+	"syscall"
+)
 
 // Other systems than Linux have no SIGSTOP in common: what uses these is not in their schedules.
 const (
@@ -14,3 +18,8 @@ func tied() *syscall.SysProcAttr { return nil }
 
 func (s *nodeSet) shrink(uint64) {}
 func (s *nodeSet) unshrink()     {}
+
+func mayIsolate() bool { return false }
+
+// Isolate needs Linux: ErrNamespaces.
+func Isolate(context.Context, string, []string, io.Writer, io.Writer) error { return Namespaces() }

@@ -29,7 +29,10 @@ type Config struct {
 	Hold time.Duration
 	// Flip has bits of one node flip in the end. That node may refuse to start.
 	Flip       bool
-	Partitions int       // 0: 4
+	Partitions int // 0: 4
+	// Namespaces has each node in a network namespace of its own. The process must be one that
+	// Isolate has started, and makes one run.
+	Namespaces bool
 	Log        io.Writer // nil: silent
 }
 
@@ -70,32 +73,22 @@ func one(sig syscall.Signal) func(s *nodeSet, node, other uint64, on bool) error
 var every = []fault{
 	{"kill -9 of node %d", one(syscall.SIGKILL)},
 	{"kill -9 of all nodes", func(s *nodeSet, _, _ uint64, on bool) error {
-		for id := uint64(1); id <= nodes && on; id++ {
-			s.signal(id, syscall.SIGKILL)
-		}
-		return nil
-	}},
-	{"what node %d says to node %d does not come", func(s *nodeSet, node, other uint64, on bool) error { s.cut(node, other, on); return nil }},
-	{"node %d is cut off from the others", func(s *nodeSet, node, _ uint64, on bool) error {
-		for o := uint64(1); o <= nodes; o++ {
-			if o != node {
-				s.cut(node, o, on)
-				s.cut(o, node, on)
+		for _, id := range s.ids {
+			if on {
+				s.signal(id, syscall.SIGKILL)
 			}
 		}
 		return nil
 	}},
-	{"nothing that is said to node %d comes", func(s *nodeSet, node, _ uint64, on bool) error {
-		for o := uint64(1); o <= nodes; o++ {
-			if o != node {
-				s.cut(o, node, on)
-			}
-		}
-		return nil
-	}},
+	{"what node %d says to node %d does not come", func(s *nodeSet, node, other uint64, on bool) error { return s.cut(node, other, on) }},
+	{"node %d is cut off from the others", func(s *nodeSet, node, _ uint64, on bool) error { return s.deaf(node, true, on) }},
+	{"nothing that is said to node %d comes", func(s *nodeSet, node, _ uint64, on bool) error { return s.deaf(node, false, on) }},
 	{"rolling restart", func(s *nodeSet, node, _ uint64, on bool) error {
-		for i := uint64(0); i < nodes && on; i++ {
-			id := (node+i)%nodes + 1
+		for i := range s.ids {
+			if !on {
+				break
+			}
+			id := s.ids[(int(node)+i)%len(s.ids)]
 			s.signal(id, syscall.SIGTERM)
 			if err := s.start(id); err != nil {
 				return err
@@ -108,12 +101,13 @@ var every = []fault{
 		if on {
 			s.signal(node, syscall.SIGKILL)
 		}
-		for o := uint64(1); o <= nodes; o++ {
+		var errs []error
+		for _, o := range s.ids {
 			if o != other {
-				s.cut(other, o, on)
+				errs = append(errs, s.cut(other, o, on))
 			}
 		}
-		return nil
+		return errors.Join(errs...)
 	}},
 }
 
@@ -141,17 +135,20 @@ func Run(ctx context.Context, cfg Config) (r Result, err error) {
 		cfg.Log = io.Discard
 	}
 	r.Seed = cfg.Seed
-	s, err := newNodes(ctx, cfg.Pnode, cfg.Dir, cfg.Partitions)
+	s, err := newNodes(ctx, &cfg)
 	if err != nil {
 		return r, err
 	}
 	defer s.close()
+	if s.net != nil {
+		s.clock = wrongClocks(cfg.Seed)
+	}
 	if err = s.startAll(); err != nil {
 		return r, err
 	}
 	w := &workload{s: s, j: &judge{begun: time.Now()}, cl: s.client(0), logs: make(map[string]*sequence), owners: make(map[string][]int)}
 	defer w.cl.Close()
-	for id := uint64(1); id <= nodes; id++ {
+	for _, id := range s.ids {
 		c := s.client(id)
 		defer c.Close()
 		w.near = append(w.near, c)
@@ -183,11 +180,17 @@ func (w *workload) schedule(ctx context.Context, cfg *Config, r *Result) error {
 	} else {
 		r.Skipped = append(r.Skipped, "SIGSTOP")
 	}
+	if w.s.net != nil {
+		more, skipped := w.s.inNamespaces()
+		faults = append(faults[:len(faults):len(faults)], more...)
+		r.Skipped = append(r.Skipped, skipped...)
+	}
 	if w.s.small != 0 {
 		faults = append(faults[:len(faults):len(faults)], filling)
 	} else {
 		r.Skipped = append(r.Skipped, "a full disk: it needs a file system of its own, and the right to make one")
 	}
+	nodes := uint64(len(w.s.ids))
 	order := rng.Perm(len(faults)) // each once before one comes again
 	for i, end := 0, time.Now().Add(cfg.Time); time.Now().Before(end); i++ {
 		if i > 0 && i%len(order) == 0 {
@@ -241,7 +244,15 @@ func (w *workload) happens(ctx context.Context, cfg *Config, r *Result, f fault,
 		return err
 	}
 	time.Sleep(cfg.Hold/2 + time.Duration(rng.Int64N(int64(cfg.Hold))))
-	for id := uint64(1); id <= nodes; id++ {
+	if m := w.s.move; m != nil {
+		w.s.move = nil
+		<-m.done
+		e.Notes = m.what
+		if m.err != nil {
+			return fmt.Errorf("%s: %s: %w", e.What, m.what, m.err)
+		}
+	}
+	for _, id := range w.s.ids {
 		if !w.s.runs(id) { // read its log only now that it has ended
 			text := strings.TrimSpace(w.s.procs[id].log.String())
 			e.Notes += fmt.Sprintf("node %d has ended: %s", id, text[strings.LastIndexByte(text, '\n')+1:])
@@ -256,7 +267,9 @@ func (w *workload) happens(ctx context.Context, cfg *Config, r *Result, f fault,
 
 // recovered waits until the cluster takes a write to each group again.
 func (w *workload) recovered(ctx context.Context) error {
-	w.s.mend()
+	if err := w.s.mend(); err != nil {
+		return err
+	}
 	ctx, cancel := context.WithTimeout(ctx, 40*time.Second)
 	defer cancel()
 	missing := make(map[uint64]bool)

@@ -86,6 +86,8 @@ type Config struct {
 	// SnapshotBytesPerSecond bounds what a snapshot sends. 0: 64 MiB.
 	SnapshotBytesPerSecond int
 	Logger                 *slog.Logger // nil: silent
+	// Clock is what the time of commands is taken from. Nil: time.Now.
+	Clock func() time.Time
 
 	// Avoid says of which nodes leaders are not wanted, since they are to lose their replicas.
 	// Nil: of none.
@@ -216,6 +218,9 @@ func Open(ctx context.Context, cfg Config) (_ *Host, err error) {
 	}
 	if cfg.SnapshotBytesPerSecond == 0 {
 		cfg.SnapshotBytesPerSecond = 64 << 20
+	}
+	if cfg.Clock == nil {
+		cfg.Clock = time.Now
 	}
 	if cfg.keepEntries == 0 {
 		cfg.keepEntries = defaultKeep

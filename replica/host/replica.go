@@ -123,7 +123,7 @@ func (r *replica) open(ctx context.Context, layout *group.Layout) (err error) {
 		return err
 	}
 	r.g, err = group.Open(ctx, group.Config{
-		Log: r.log, DB: r.h.db, Container: c, Min: r.def.Range.Min.String(), Max: r.def.Range.Max.String(), Layout: layout, Now: time.Now,
+		Log: r.log, DB: r.h.db, Container: c, Min: r.def.Range.Min.String(), Max: r.def.Range.Max.String(), Layout: layout, Now: r.h.cfg.Clock,
 		ElectionTicks: electionTicks, HeartbeatTicks: heartbeatTicks, KeepEntries: r.h.cfg.keepEntries, KeepBytes: keepBytes,
 	})
 	return err

@@ -32,8 +32,14 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	length := f.Duration("time", time.Minute, "how long faults happen in a run")
 	pnode := f.String("pnode", "", "program of the nodes; default: it is built")
 	flip := f.Bool("flip", true, "bits of one node flip in the end")
+	netns := f.Bool("netns", false, "each node has a network namespace of its own; only for root on Linux")
 	if err := f.Parse(args); err != nil {
 		return err
+	}
+	if *netns {
+		if err := faults.Namespaces(); err != nil {
+			return err
+		}
 	}
 	dir, err := os.MkdirTemp("", "pfaults")
 	if err != nil {
@@ -46,10 +52,18 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 			return fmt.Errorf("go build: %w: %s", err, out)
 		}
 	}
+	if *netns && !faults.Isolated() {
+		var failed error
+		for i := range *runs { // each has its own namespaces
+			its := []string{"-netns", "-seed", fmt.Sprint(*seed + uint64(i)), "-time", length.String(), "-pnode", *pnode, fmt.Sprintf("-flip=%v", *flip)}
+			failed = errors.Join(failed, faults.Isolate(ctx, dir, its, stdout, stderr))
+		}
+		return failed
+	}
 	bad := 0
 	for i := range *runs {
 		r, err := faults.Run(ctx, faults.Config{
-			Pnode: *pnode, Dir: filepath.Join(dir, fmt.Sprint("run", i)), Seed: *seed + uint64(i), Time: *length, Flip: *flip, Log: stderr,
+			Pnode: *pnode, Dir: filepath.Join(dir, fmt.Sprint("run", i)), Seed: *seed + uint64(i), Time: *length, Flip: *flip, Log: stderr, Namespaces: *netns,
 		})
 		r.Print(stdout)
 		if err != nil {

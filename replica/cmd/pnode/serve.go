@@ -38,6 +38,7 @@ type serveCommand struct {
 	Grace     time.Duration `help:"For how long a node may be silent before its replicas are replaced." default:"30s"`
 	Lease     time.Duration `help:"How long the node's lease in the metadata store lasts." default:"10s"`
 	Every     time.Duration `help:"How often the node looks for steps, and plans." default:"1s" hidden:""`
+	ClockOff  time.Duration `name:"clock-offset" help:"By how much the clock of the node is to be wrong, for tests." hidden:""`
 	Profile   string        `help:"Write a profile of the processor here until the node ends." hidden:""`
 }
 
@@ -108,7 +109,7 @@ func (c *serveCommand) Run(ctx context.Context, e *environment) (err error) {
 	var part atomic.Pointer[nodeMetadata]
 	h, err := host.Open(ctx, host.Config{
 		Node: node, Cluster: d, Dir: c.Dir, Client: serve.Client, Engine: &engine.Options{MemoryBudget: int64(c.Memory)},
-		Logger: log,
+		Logger: log, Clock: func() time.Time { return time.Now().Add(c.ClockOff) },
 		Avoid: func(node uint64) bool {
 			m := part.Load()
 			return m != nil && m.agent.Draining(node)
