@@ -27,11 +27,10 @@ type LogicalPartition struct {
 func (l *LogicalPartition) Key() (PartitionKey, error) { return l.found.Key() }
 
 // LogicalPartitions returns the logical partitions of the container in key-space
-// order. It reads no documents: time and device reads are in proportion to the number
-// of logical partitions. It shows each physical partition as it was when the loop
-// reached it. Two keys may be shown as one if their effective partition keys differ
-// only in the last 8 bytes; of keys of version 1, which often do, none are: of those that
-// several files or memtables hold, an item is read. At most one error comes, as the last pair.
+// order. Time and device reads are in proportion to their number: it reads no documents, or,
+// with HashVersion 1, one for each key that several files or memtables hold. It shows each
+// physical partition as it was when the loop reached it. With HashVersion 2, two keys whose EPKs
+// differ only in the last 8 bytes may be shown as one. An error comes last, as a pair.
 func (c *Container) LogicalPartitions(ctx context.Context) iter.Seq2[LogicalPartition, error] {
 	return c.LogicalPartitionsFrom(ctx, "")
 }

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -14,6 +13,7 @@ import (
 	"github.com/cleavestore/cleave/gateway/internal/computed"
 	"github.com/cleavestore/cleave/gateway/internal/headertext"
 	"github.com/cleavestore/cleave/gateway/internal/indexing"
+	"github.com/cleavestore/cleave/gateway/internal/provision"
 )
 
 // containerProperties is the definition of a container as clients give it and get it back.
@@ -282,70 +282,6 @@ func (p *containerProperties) engineDef() (engine.ContainerDef, *failure) {
 }
 
 // offer is the throughput of a database or container.
-type offer struct {
-	Throughput int             `json:"throughput"`          // RU/s; with Autoscale the maximum
-	Autoscale  bool            `json:"autoscale,omitempty"` // between a tenth of Throughput and all of it
-	Upgrade    json.RawMessage `json:"upgrade,omitempty"`   // autoUpgradePolicy
-}
-
-const (
-	leastThroughput = 400
-	leastAutoscale  = 1000
-	mostThroughput  = 1_000_000
-	// throughputOfPartition is how much of the throughput one physical partition has at most.
-	throughputOfPartition = 10_000
-	// throughputAtStart is how much of it one has in a new container whose manual throughput is
-	// more than one partition can have.
-	throughputAtStart = 6_000
-)
-
-type autopilot struct {
-	MaxThroughput int             `json:"maxThroughput"`
-	Upgrade       json.RawMessage `json:"autoUpgradePolicy,omitempty"`
-}
-
-// offerOf reads the throughput that a request asks for; nil: none.
-func offerOf(h http.Header) (*offer, *failure) {
-	manual, auto := h.Get("X-Ms-Offer-Throughput"), h.Get("X-Ms-Cosmos-Offer-Autopilot-Settings")
-	switch {
-	case manual != "" && auto != "":
-		return nil, badf("x-ms-offer-throughput and x-ms-cosmos-offer-autopilot-settings exclude each other")
-	case manual != "":
-		n, err := strconv.Atoi(manual)
-		if err != nil {
-			return nil, badf("x-ms-offer-throughput %q is not a whole number", clip(manual))
-		}
-		o := &offer{Throughput: n}
-		return o, o.check()
-	case auto != "":
-		var a autopilot
-		if err := json.Unmarshal([]byte(auto), &a); err != nil {
-			return nil, badf("x-ms-cosmos-offer-autopilot-settings: %v", err)
-		}
-		o := &offer{Throughput: a.MaxThroughput, Autoscale: true, Upgrade: a.Upgrade}
-		return o, o.check()
-	}
-	return nil, nil
-}
-
-// partitions returns how many physical partitions a new container has.
-func (o *offer) partitions() int {
-	each := throughputOfPartition
-	if !o.Autoscale && o.Throughput > each {
-		each = throughputAtStart
-	}
-	return (o.Throughput + each - 1) / each
-}
-
-func (o *offer) check() *failure {
-	least, step := leastThroughput, 100
-	if o.Autoscale {
-		least, step = leastAutoscale, 1000
-	}
-	if o.Throughput < least || o.Throughput > mostThroughput || o.Throughput%step != 0 {
-		return badf("the throughput is %d RU/s: multiples of %d from %d to %d are possible", o.Throughput, step, least, mostThroughput)
-	}
-	return nil
-}
+type offer = provision.Offer
 
 var lower = headertext.Lower

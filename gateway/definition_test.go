@@ -21,7 +21,7 @@ func TestPartitionsOfNewContainers(t *testing.T) {
 		{offer{Throughput: 10_000, Autoscale: true}, 1},
 		{offer{Throughput: 21_000, Autoscale: true}, 3},
 	} {
-		if got := tc.partitions(); got != tc.want {
+		if got := tc.Partitions(); got != tc.want {
 			t.Errorf("%+v: %d partitions, want %d", tc.offer, got, tc.want)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/gateway/internal/headertext"
 	"github.com/cleavestore/cleave/gateway/internal/keyrange"
+	"github.com/cleavestore/cleave/gateway/internal/provision"
 	"github.com/cleavestore/cleave/gateway/internal/resourceid"
 	"github.com/cleavestore/cleave/internal/query"
 )
@@ -170,9 +171,9 @@ func (c *call) postDatabases() error {
 	if err = json.Unmarshal(b, &p); err != nil {
 		return badf("the definition of a database: %v", err)
 	}
-	o, bad := offerOf(c.r.Header)
-	if bad != nil {
-		return bad
+	o, err := provision.Of(c.r.Header)
+	if err != nil {
+		return badf("%v", err)
 	}
 	d, err := c.catalog.createDatabase(c.ctx, p.ID, o)
 	if err != nil {
@@ -253,19 +254,19 @@ func (c *call) postContainers() error {
 	if err != nil {
 		return err
 	}
-	o, bad := offerOf(c.r.Header)
-	if bad != nil {
-		return bad
+	o, err := provision.Of(c.r.Header)
+	if err != nil {
+		return badf("%v", err)
 	}
 	if o == nil && d.record.Offer == nil {
-		o = &offer{Throughput: leastThroughput}
+		o = &offer{Throughput: provision.Least}
 	}
 	def, bad := p.engineDef()
 	if bad != nil {
 		return bad
 	}
 	if o != nil {
-		def.MinPartitions = o.partitions()
+		def.MinPartitions = o.Partitions()
 		if c.o.Throttle {
 			def.Throughput = float64(o.Throughput)
 		}

@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	"github.com/cleavestore/cleave/engine"
+	"github.com/cleavestore/cleave/gateway/internal/provision"
 	"github.com/cleavestore/cleave/gateway/internal/resourceid"
 )
 
@@ -74,9 +75,9 @@ func (c *call) namedOffer() (*database, *container, *failure) {
 
 // offerHeaders says how little throughput is possible, and whether a change is under way.
 func (c *call) offerHeaders(o *offer, k *container) {
-	least := max(leastThroughput, o.Throughput/100)
+	least := max(provision.Least, o.Throughput/100)
 	if o.Autoscale {
-		least = max(leastAutoscale, (o.Throughput/10+999)/1000*1000)
+		least = max(provision.LeastAutoscale, (o.Throughput/10+999)/1000*1000)
 	}
 	pending := false
 	if k != nil {
@@ -120,8 +121,8 @@ func (c *call) replaceOffer() error {
 	}
 	var body struct {
 		Content struct {
-			Throughput *int       `json:"offerThroughput"`
-			Autopilot  *autopilot `json:"offerAutopilotSettings"`
+			Throughput *int                 `json:"offerThroughput"`
+			Autopilot  *provision.Autopilot `json:"offerAutopilotSettings"`
 		} `json:"content"`
 	}
 	if err = json.Unmarshal(b, &body); err != nil {
@@ -136,8 +137,8 @@ func (c *call) replaceOffer() error {
 	default:
 		return badf("the offer has neither content.offerThroughput nor content.offerAutopilotSettings")
 	}
-	if bad := next.check(); bad != nil {
-		return bad
+	if err = next.Check(); err != nil {
+		return badf("%v", err)
 	}
 	ctx := context.WithoutCancel(c.ctx)
 	if k == nil {
@@ -163,7 +164,7 @@ func (h *Handler) provision(ctx context.Context, k *container, throughput int) e
 	parts, _ := k.ranges(h.o.Clock(), false)
 	parts = slices.Clone(parts)
 	slices.SortFunc(parts, func(a, b engine.PartitionStats) int { return cmp.Compare(b.RawBytes, a.RawBytes) })
-	missing := (throughput+throughputOfPartition-1)/throughputOfPartition - len(parts)
+	missing := (throughput+provision.OfPartition-1)/provision.OfPartition - len(parts)
 	for i := range min(missing, len(parts)) {
 		if _, err := k.items.Split(ctx, parts[i].ID, nil); err != nil {
 			return err

@@ -204,8 +204,8 @@ func (h *Handler) SetThroughput(ctx context.Context, database, name string, perS
 
 // setOffer gives a container throughput and returns the container with it.
 func (h *Handler) setOffer(ctx context.Context, k *container, next *offer) (*container, error) {
-	if bad := next.check(); bad != nil {
-		return nil, bad
+	if err := next.Check(); err != nil {
+		return nil, badf("%v", err)
 	}
 	ctx = context.WithoutCancel(ctx)
 	return h.catalog.changeContainer(ctx, k, func(r *containerRecord) error {

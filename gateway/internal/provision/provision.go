@@ -1,0 +1,81 @@
+// Package provision has the throughput that clients provision for a database or a
+// container: how requests ask for it, which amounts are possible, and how many physical
+// partitions it makes.
+package provision
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+)
+
+// Offer is the throughput of a database or container, as the catalogue keeps it.
+type Offer struct {
+	Throughput int             `json:"throughput"`          // RU/s; with Autoscale the maximum
+	Autoscale  bool            `json:"autoscale,omitempty"` // between a tenth of Throughput and all of it
+	Upgrade    json.RawMessage `json:"upgrade,omitempty"`   // autoUpgradePolicy
+}
+
+// Bounds of the throughput, in RU/s.
+const (
+	Least          = 400
+	LeastAutoscale = 1000
+	Most           = 1_000_000
+	// OfPartition is how much of the throughput one physical partition has at most.
+	OfPartition = 10_000
+	// atStart is how much of it one has in a new container whose manual throughput is more
+	// than one partition can have.
+	atStart = 6_000
+)
+
+// Autopilot is how clients and answers write an Offer with Autoscale.
+type Autopilot struct {
+	MaxThroughput int             `json:"maxThroughput"`
+	Upgrade       json.RawMessage `json:"autoUpgradePolicy,omitempty"`
+}
+
+// Of reads the throughput that a request asks for; nil: none. The error is for the client.
+func Of(h http.Header) (*Offer, error) {
+	manual, auto := h.Get("X-Ms-Offer-Throughput"), h.Get("X-Ms-Cosmos-Offer-Autopilot-Settings")
+	switch {
+	case manual != "" && auto != "":
+		return nil, fmt.Errorf("x-ms-offer-throughput and x-ms-cosmos-offer-autopilot-settings exclude each other")
+	case manual != "":
+		n, err := strconv.Atoi(manual)
+		if err != nil {
+			return nil, fmt.Errorf("x-ms-offer-throughput %.100q is not a whole number", manual)
+		}
+		o := &Offer{Throughput: n}
+		return o, o.Check()
+	case auto != "":
+		var a Autopilot
+		if err := json.Unmarshal([]byte(auto), &a); err != nil {
+			return nil, fmt.Errorf("x-ms-cosmos-offer-autopilot-settings: %w", err)
+		}
+		o := &Offer{Throughput: a.MaxThroughput, Autoscale: true, Upgrade: a.Upgrade}
+		return o, o.Check()
+	}
+	return nil, nil
+}
+
+// Partitions returns how many physical partitions a new container has.
+func (o *Offer) Partitions() int {
+	each := OfPartition
+	if !o.Autoscale && o.Throughput > each {
+		each = atStart
+	}
+	return (o.Throughput + each - 1) / each
+}
+
+// Check says what is wrong with the throughput. The error is for the client.
+func (o *Offer) Check() error {
+	least, step := Least, 100
+	if o.Autoscale {
+		least, step = LeastAutoscale, 1000
+	}
+	if o.Throughput < least || o.Throughput > Most || o.Throughput%step != 0 {
+		return fmt.Errorf("the throughput is %d RU/s: multiples of %d from %d to %d are possible", o.Throughput, step, least, Most)
+	}
+	return nil
+}
