@@ -153,14 +153,14 @@ func tallies(table *memtable.Table) (list []logicalTally) {
 // run yields the logical partitions. more says that the loop goes on.
 func (t *tour) run(ctx context.Context, yield func(*Logical) bool) (more bool, err error) {
 	for _, s := range t.sources {
-		if err := s.next(); err != nil {
+		if err = s.next(); err != nil {
 			return false, err
 		}
 	}
 	l := &t.at
 	for n := 0; ; n++ {
 		if n%1024 == 0 {
-			if err := ctx.Err(); err != nil {
+			if err = ctx.Err(); err != nil {
 				return false, err
 			}
 		}
