@@ -47,7 +47,7 @@ const scenarios = {
     assert.equal((await container.replace(read)).resource.defaultTtl, 100);
     delete read.defaultTtl;
     await container.replace(read);
-    assert.equal((await container.readPartitionKeyRanges().fetchAll()).resources.length, 2);
+    assert.equal((await container.readPartitionKeyRanges().fetchAll()).resources.length, 4);
     const offer = await container.readOffer();
     assert.equal(offer.resource.content.offerThroughput, 20000);
     offer.resource.content.offerThroughput = 15000;
