@@ -80,6 +80,33 @@ func (o *operator) picture(ctx context.Context) (p meta.Picture, err error) {
 	return p, err
 }
 
+// startTime is how long commands wait for the leases of nodes that have just started.
+const startTime = 30 * time.Second
+
+// usable returns the nodes of a region that hold a lease and are not drained. If they are fewer
+// than least, it waits until they are enough, at most startTime.
+func (o *operator) usable(ctx context.Context, region string, least int) (nodes []uint64, _ error) {
+	for until := time.Now().Add(startTime); ; {
+		p, err := o.picture(ctx)
+		if err != nil {
+			return nil, err
+		}
+		nodes = nodes[:0]
+		for _, n := range p.Nodes {
+			if n.Region == region && !p.Draining[n.ID] {
+				nodes = append(nodes, uint64(n.ID))
+			}
+		}
+		if len(nodes) >= least || time.Now().After(until) {
+			slices.Sort(nodes)
+			return nodes, nil
+		}
+		if err = wait(ctx); err != nil {
+			return nil, err
+		}
+	}
+}
+
 // where says where the metadata store is.
 func where(m *cluster.Metadata) string {
 	at := slices.Clone(m.Endpoints)
@@ -108,21 +135,15 @@ func (c *containerCommand) Run(ctx context.Context, e *environment) error {
 		return err
 	}
 	defer o.close()
-	p, err := o.picture(ctx)
-	if err != nil {
-		return err
-	}
 	if o.d.Container(t.Name) != nil {
 		return fmt.Errorf("container %q is in %s", t.Name, descriptionName)
 	}
 	region := o.d.Nodes[0].Region
-	for _, n := range p.Nodes {
-		if n.Region == region && !p.Draining[n.ID] {
-			t.Nodes = append(t.Nodes, uint64(n.ID))
-		}
+	t.Replicas = o.voters()
+	if t.Nodes, err = o.usable(ctx, region, t.Replicas); err != nil {
+		return err
 	}
-	slices.Sort(t.Nodes)
-	if t.Replicas = o.voters(); len(t.Nodes) < t.Replicas {
+	if len(t.Nodes) < t.Replicas {
 		return fmt.Errorf("container %q is to have %d replicas, and %d nodes of region %q hold a lease", t.Name, t.Replicas, len(t.Nodes), region)
 	}
 	if _, err = o.d.With(t); err != nil {
@@ -132,7 +153,8 @@ func (c *containerCommand) Run(ctx context.Context, e *environment) error {
 		return err
 	}
 	for {
-		if p, err = o.picture(ctx); err != nil {
+		p, err := o.picture(ctx)
+		if err != nil {
 			return err
 		}
 		n := 0
