@@ -23,7 +23,7 @@ const (
 	port         = "7100" // of each node
 	hub          = 254    // number of the address of the clients
 	// nowhere is a hardware address that no device has: what is sent to it is lost on the way, and
-	// whoever sends it hears nothing of that.
+	// the node that sends it hears nothing of that.
 	nowhere = "02:00:00:00:ff:ff"
 	// lossEvery has the chance that a packet is lost: one of ten.
 	lossEvery = 10
