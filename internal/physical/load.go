@@ -12,7 +12,7 @@ import (
 // document to the log and the memtable, and notes its record: from then on a crash may keep
 // it. A batch is shown only after the log has all of it with the durability that its writers
 // asked for. Only then Done counts it, so after an error Done is never ahead of what is
-// durable. A Load is for one goroutine.
+// durable. No call that a Load began outlives its Finish. A Load is for one goroutine.
 type Load struct {
 	Env *Env
 	// Enter begins a call, in which a batch waits for the log.
@@ -78,8 +78,9 @@ func (l *Load) Commit(ctx context.Context) error {
 	l.waiting, l.batch = &b, loadBatch{}
 	l.waited = make(chan error, 1)
 	go func() {
-		defer call.Leave()
-		l.waited <- b.show(l.Env)
+		err := b.show(l.Env)
+		call.Leave() // first: the load may be over at once
+		l.waited <- err
 	}()
 	return nil
 }

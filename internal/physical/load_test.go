@@ -49,7 +49,6 @@ func TestLoad(t *testing.T) {
 		}
 	}
 	s.OK(l.Finish(ctx))
-	calls.Synchronize()
 	for i, p := range parts {
 		if p.Visible.Load() != last[i].Seq || s.Log.Synced() < last[i].Need {
 			t.Errorf("partition %d shows up to %d, want %d", p.ID, p.Visible.Load(), last[i].Seq)
@@ -62,6 +61,14 @@ func TestLoad(t *testing.T) {
 	s.OK(l.Finish(ctx))
 	if len(told) != 2 {
 		t.Error("nothing is told as a batch")
+	}
+	for i := range 1000 {
+		l.Note(parts[0], s.Write(parts[0], physicaltest.KeyIn(low), "more", false))
+		l.Filled(16+int64(i), 100)
+		s.OK(l.Finish(ctx))
+		if left := calls.Readers(); left != 0 {
+			t.Fatalf("%d calls are under way after load %d", left, i)
+		}
 	}
 }
 
@@ -99,5 +106,7 @@ func TestLoadFails(t *testing.T) {
 	if err = l.Finish(ctx); !errors.Is(err, fault.ErrOutcomeUnknown) || l.Done != (physical.LoadProgress{}) || p.Visible.Load() >= w.Seq {
 		t.Errorf("%v, %+v, shown up to %d", err, l.Done, p.Visible.Load())
 	}
-	calls.Synchronize()
+	if left := calls.Readers(); left != 0 {
+		t.Errorf("%d calls are under way", left)
+	}
 }
