@@ -22,6 +22,7 @@ import (
 	"github.com/cleavestore/cleave/gateway/internal/recent"
 	"github.com/cleavestore/cleave/gateway/internal/script"
 	"github.com/cleavestore/cleave/gateway/internal/shared"
+	"github.com/cleavestore/cleave/gateway/internal/unread"
 )
 
 // Options configure a Handler. The zero value is usable; New works on a copy.
@@ -339,12 +340,12 @@ func (c *call) authorize(res resource) *failure {
 
 func (c *call) serve() error {
 	if bad := c.split(); bad != nil {
-		c.hangUp()
+		unread.HangUp(c.w, c.r)
 		return bad
 	}
 	res := c.resource()
 	if bad := c.authorize(res); bad != nil {
-		c.hangUp()
+		unread.HangUp(c.w, c.r)
 		return bad
 	}
 	if err := c.before(res); err != nil {
@@ -422,21 +423,6 @@ func (c *call) serve() error {
 		return c.only(map[string]func() error{http.MethodGet: with(c.noConflicts), http.MethodPost: with(c.noConflicts)})
 	}
 	return c.unknown()
-}
-
-// drainTime is how long the server reads the body of a request that it has refused unread.
-const drainTime = 500 * time.Millisecond
-
-// hangUp ends the connection after the answer to a request that has no valid signature, if the
-// request has a body. Without it net/http would wait for the rest of that body, up to its time-out.
-// It still reads what comes of the body within drainTime, up to 256 KiB: a connection that is closed
-// with bytes unread could lose the answer.
-func (c *call) hangUp() {
-	if c.r.ContentLength == 0 || c.r.ProtoMajor != 1 {
-		return
-	}
-	c.set("Connection", "close")                                                   // so that it answers first
-	_ = http.NewResponseController(c.w).SetReadDeadline(time.Now().Add(drainTime)) // a server of another kind has none to set
 }
 
 func (c *call) unknown() *failure {

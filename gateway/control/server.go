@@ -11,6 +11,7 @@ import (
 
 	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/gateway"
+	"github.com/cleavestore/cleave/gateway/internal/unread"
 	"github.com/cleavestore/cleave/internal/pageapi"
 )
 
@@ -18,11 +19,16 @@ import (
 func (h *Host) Control() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		pageapi.Secure(w.Header())
+		if r.Method == http.MethodGet || r.Method == http.MethodHead {
+			unread.HangUp(w, r)
+		}
 		if !pageapi.HostAllowed(h.o.Hosts, r.Host) {
+			unread.HangUp(w, r)
 			pageapi.WriteError(w, pageapi.Failure{Status: http.StatusMisdirectedRequest, Kind: "host", Text: "this host name is not served here"})
 			return
 		}
 		if !h.authorized(r) {
+			unread.HangUp(w, r)
 			w.Header().Set("WWW-Authenticate", `Basic realm="control", charset="UTF-8"`)
 			pageapi.WriteError(w, pageapi.Failure{Status: http.StatusUnauthorized, Kind: "unauthorized", Text: "the key is missing or wrong: send it as a bearer token, or as the password"})
 			return

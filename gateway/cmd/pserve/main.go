@@ -23,6 +23,7 @@ import (
 	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/gateway"
 	"github.com/cleavestore/cleave/gateway/control"
+	"github.com/cleavestore/cleave/gateway/internal/unread"
 )
 
 func main() {
@@ -240,15 +241,18 @@ func (o *options) certificate() (*tls.Certificate, string, error) {
 }
 
 // routes returns what is served at an address: the protocol, and pages without a
-// signature that tell nothing of the data.
+// signature that tell nothing of the data. The pages read no body.
 func (s *server) routes(h http.Handler, certFile string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case r.Method == http.MethodGet && r.URL.Path == "/healthz":
+			unread.HangUp(w, r)
 			s.health(w, r)
 		case r.Method == http.MethodGet && r.URL.Path == "/metrics":
+			unread.HangUp(w, r)
 			s.metrics(w, r)
 		case r.Method == http.MethodGet && strings.EqualFold(r.URL.Path, "/_explorer/emulator.pem"):
+			unread.HangUp(w, r)
 			w.Header().Set("Content-Type", "application/x-pem-file")
 			text, err := os.ReadFile(certFile)
 			if err != nil {
