@@ -47,9 +47,6 @@ func (n *planNode) terms(r *index.Reader) (terms int64, err error) {
 		}
 		terms += more
 	}
-	if n.op == planContaining {
-		terms *= 2 // each is searched
-	}
 	for _, sub := range n.sub {
 		more, err := sub.terms(r)
 		if err != nil {
