@@ -38,13 +38,10 @@ func measuring(t *testing.T) {
 	}
 }
 
-// program builds the server as a release is built.
+// program builds the server as the image has it.
 func program(t *testing.T) string {
 	t.Helper()
-	at := filepath.Join(t.TempDir(), "pserve")
-	if out, err := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", at, ".").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	at, _ := build(t, t.TempDir())
 	return at
 }
 

@@ -20,10 +20,10 @@ import (
 	"github.com/cleavestore/cleave/gateway/gatewaytest"
 )
 
-// TestDockerfile builds the binary that gateway/Dockerfile copies, by the command that stands
-// there, and runs it as the image does: with no environment but the key, and no directory but
-// that of the data. It answers a signed request and runs a script.
-func TestDockerfile(t *testing.T) {
+// build builds the program of gateway/Dockerfile by the command that stands there, for Linux, into a
+// directory. It returns the program, and what the image starts.
+func build(t *testing.T, dir string) (program string, entry []string) {
+	t.Helper()
 	if runtime.GOOS == "windows" {
 		t.Skip("the commands of a Dockerfile want sh")
 	}
@@ -35,22 +35,29 @@ func TestDockerfile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	build := regexp.MustCompile(`(?m)^RUN (.* go -C gateway build .*) -o /pserve (\S+)`).FindSubmatch(text)
+	command := regexp.MustCompile(`(?m)^RUN (.* go -C gateway build .*) -o /pserve (\S+)`).FindSubmatch(text)
 	start := regexp.MustCompile(`(?m)^ENTRYPOINT (\[.*\])$`).FindSubmatch(text)
-	if build == nil || start == nil || !bytes.Contains(text, []byte("\nFROM scratch\nCOPY --from=build /pserve /pserve\n")) {
+	if command == nil || start == nil || !bytes.Contains(text, []byte("\nFROM scratch\nCOPY --from=build /pserve /pserve\n")) {
 		t.Fatalf("the Dockerfile has another form:\n%s", text)
 	}
-	var entry []string
 	if err = json.Unmarshal(start[1], &entry); err != nil || len(entry) == 0 || entry[0] != "/pserve" {
 		t.Fatalf("%s: %v", start[1], err)
 	}
-	image := t.TempDir()
-	program := filepath.Join(image, "pserve")
-	made := exec.Command("sh", "-c", string(build[1])+" -o "+program+" "+string(build[2]))
+	program = filepath.Join(dir, "pserve")
+	made := exec.Command("sh", "-c", string(command[1])+" -o "+program+" "+string(command[2]))
 	made.Dir, made.Env = root, append(os.Environ(), "GOOS=linux")
 	if out, failed := made.CombinedOutput(); failed != nil {
 		t.Fatalf("%v\n%s", failed, out)
 	}
+	return program, entry
+}
+
+// TestDockerfile builds the binary that gateway/Dockerfile copies, by the command that stands
+// there, and runs it as the image does: with no environment but the key, and no directory but
+// that of the data. It answers a signed request and runs a script.
+func TestDockerfile(t *testing.T) {
+	image := t.TempDir()
+	program, entry := build(t, image)
 	binary, err := elf.Open(program)
 	if err != nil {
 		t.Fatal(err)

@@ -113,6 +113,15 @@ func TestServe(t *testing.T) {
 					t.Errorf("%s without a signature: %d %s", base, status, body)
 				}
 			}
+			// A client that also speaks HTTP/2 is told to speak HTTP/1.1, the only one that is served.
+			secure, err := tls.Dial("tcp", "127.0.0.1:"+port, &tls.Config{RootCAs: roots, NextProtos: []string{"h2", "http/1.1"}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := secure.ConnectionState().NegotiatedProtocol; got != "http/1.1" {
+				t.Errorf("the protocol %q was agreed upon", got)
+			}
+			secure.Close()
 			// A connection that says nothing holds up nobody.
 			silent, err := net.Dial("tcp", "127.0.0.1:"+port)
 			if err != nil {
