@@ -111,7 +111,7 @@ func changes(t *testing.T, seed uint64, unique bool) {
 	one := newCopy(t)
 	deleted := make(map[itemID]bool)
 	key := func(n int) PartitionKey { return StringKey(fmt.Sprintf("k%d", n)) }
-	for step := range 1200 {
+	for step := range amount(1200, 1200, 500) {
 		switch n := rng.IntN(100); {
 		case n < 60:
 			k, id := rng.IntN(12), fmt.Sprint(rng.IntN(30))

@@ -179,7 +179,7 @@ func allVersions(t *testing.T, seed uint64, unique bool) {
 	h := newHistorian(t, def, func(o *Options) {
 		o.Durability, o.ExpiryGrace, o.feedOrder = Buffered, -1, feedOrders[rng.IntN(len(feedOrders))]
 	})
-	for step := range 1000 {
+	for step := range amount(1000, 1000, 400) {
 		switch n := rng.IntN(100); {
 		case n < 55:
 			h.write(rng.IntN(6), fmt.Sprint(rng.IntN(20)), fmt.Sprint(step%values), rng.IntN(5))

@@ -51,7 +51,8 @@ func TestReshapeLeaks(t *testing.T) {
 	t.Parallel()
 	for _, copies := range []bool{false, true} {
 		failures := 0
-		for n := int64(1); ; n++ {
+		step := int64(amount(1, 1, 3))
+		for n := 1 + int64(newSeed(t)%uint64(step)); ; n += step {
 			handles := &handleFS{FS: vfs.NewMem()}
 			faulty := vfs.NewFaulty(handles)
 			s := newSplitStore(t, byK, func(o *Options) { o.fs = faulty })
@@ -134,7 +135,7 @@ func TestReshapeLeaks(t *testing.T) {
 			s.check()
 			s.db.Close()
 		}
-		if failures < 10 {
+		if failures < 10/int(step) {
 			t.Errorf("copies %v: %d failures: the test reached too little", copies, failures)
 		}
 	}

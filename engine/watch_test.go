@@ -2,6 +2,7 @@ package engine
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -59,7 +60,12 @@ type watchedStore struct {
 	dir  string     // nonempty: on disk
 	fs   *watchedFS // else
 	look bool       // for goroutines, at whichever Close this is
+
+	turns int // to wait for goroutines that are at their end, 0: endingTurns
 }
+
+// endingTurns is how often goroutines are looked for, until none is left.
+const endingTurns = 1000
 
 const watchLabel = "watched-store"
 
@@ -132,7 +138,7 @@ func (w *watcher) close(db *DB) {
 func (w *watcher) report() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for id, text := range labelled(func(id int) bool { return w.closed[id] != "" }) {
+	for id, text := range labelled(endingTurns, func(id int) bool { return w.closed[id] != "" }) {
 		w.left = append(w.left, fmt.Sprintf("left behind by the store %s, at the end of the tests: a goroutine:\n%s\n", w.closed[id], text))
 	}
 	if len(w.left) == 0 {
@@ -144,7 +150,7 @@ func (w *watcher) report() string {
 // goroutines describes those of the store but the caller.
 func (s *watchedStore) goroutines() string {
 	pprof.SetGoroutineLabels(context.Background()) // a failed Open has the label itself
-	if text, ok := labelled(func(id int) bool { return id == s.id })[s.id]; ok {
+	if text, ok := labelled(cmp.Or(s.turns, endingTurns), func(id int) bool { return id == s.id })[s.id]; ok {
 		return "a goroutine:\n" + text
 	}
 	return ""
@@ -152,8 +158,8 @@ func (s *watchedStore) goroutines() string {
 
 // labelled describes a goroutine of each of the chosen stores that has one. What has
 // said that it is at its end may need some turns to get there.
-func labelled(chosen func(id int) bool) (left map[int]string) {
-	for range 1000 {
+func labelled(turns int, chosen func(id int) bool) (left map[int]string) {
+	for range turns {
 		left = make(map[int]string)
 		var text bytes.Buffer
 		if err := pprof.Lookup("goroutine").WriteTo(&text, 1); err != nil {

@@ -38,7 +38,7 @@ func TestWatch(t *testing.T) {
 		{"goroutine", "a goroutine", testOptions(mem), func(db *DB) func() {
 			begun, stop, ended := make(chan struct{}), make(chan struct{}), make(chan struct{})
 			s := watched.stores[db]
-			s.look = true
+			s.look, s.turns = true, 10 // it does not end
 			id := strconv.Itoa(s.id)
 			go pprof.Do(ctx, pprof.Labels(watchLabel, id), func(context.Context) {
 				defer close(ended)
