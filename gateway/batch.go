@@ -50,7 +50,7 @@ func (c *call) postBatch(k *container) error {
 	}
 	var given []batchOperation
 	if err = json.Unmarshal(body, &given); err != nil {
-		return badf("the body of a batch is not a JSON array of operations: %v", err)
+		return badf("the body of a batch is not a JSON array of operations: %s", jsonFault(err))
 	}
 	if len(given) == 0 || len(given) > maxBatch {
 		return badf("the batch has %d operations, between 1 and %d are possible", len(given), maxBatch)

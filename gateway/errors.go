@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -80,6 +81,22 @@ func (f *failure) withSub(sub int) *failure {
 	return f
 }
 
+// jsonFault says what is wrong with a body that does not have the JSON that is wanted, in the words of
+// the protocol and not in those of a program.
+func jsonFault(err error) string {
+	var kind *json.UnmarshalTypeError
+	var text *json.SyntaxError
+	switch {
+	case errors.As(err, &kind) && kind.Field != "":
+		return fmt.Sprintf("the member %s at byte %d has the type %s", kind.Field, kind.Offset, kind.Value)
+	case errors.As(err, &kind):
+		return fmt.Sprintf("the value at byte %d has the type %s", kind.Offset, kind.Value)
+	case errors.As(err, &text):
+		return fmt.Sprintf("%v at byte %d", text, text.Offset)
+	}
+	return err.Error()
+}
+
 // failureOf returns the answer that stands for an error.
 func failureOf(err error) *failure {
 	var f *failure
@@ -90,6 +107,7 @@ func failureOf(err error) *failure {
 		document *engine.DocumentError
 		throttle *engine.ThrottledError
 		tooLarge *http.MaxBytesError
+		limit    *engine.LimitError
 	)
 	say := func(status, sub int) *failure { return &failure{status: status, sub: sub, msg: err.Error()} }
 	switch {
@@ -99,6 +117,8 @@ func failureOf(err error) *failure {
 		return f
 	case errors.As(err, &tooLarge):
 		return failf(http.StatusRequestEntityTooLarge, "the body of the request is larger than %d bytes", tooLarge.Limit)
+	case errors.As(err, &limit) && limit.What == "id":
+		return say(http.StatusBadRequest, 0) // no entity is too large: the request names an id that no item can have
 	case errors.Is(err, engine.ErrTooLarge):
 		return say(http.StatusRequestEntityTooLarge, 0)
 	case errors.As(err, &document):

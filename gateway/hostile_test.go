@@ -137,6 +137,56 @@ func TestHostile(t *testing.T) {
 	}
 }
 
+// TestBodyTypes: a body of other JSON than is wanted is refused with a message that says what is where, in
+// the words of the protocol.
+func TestBodyTypes(t *testing.T) {
+	s := start(t, nil)
+	docs := s.items()
+	item := []string{pk, `["a"]`}
+	query := append([]string{"x-ms-documentdb-isquery", "true", "Content-Type", "application/query+json"}, item...)
+	batch := append([]string{"x-ms-cosmos-is-batch-request", "true", "x-ms-cosmos-batch-atomic", "true"}, item...)
+	scripts := strings.TrimSuffix(docs, "/docs") + "/sprocs"
+	s.do(201, "POST", docs, `{"id":"1","pk":"a"}`, item...)
+	s.do(201, "POST", scripts, `{"id":"p","body":"function () {}"}`)
+	for _, test := range []struct {
+		method, path, body, want string
+		head                     []string
+	}{
+		{"POST", docs, `{"query":1}`, "the member query at byte 10 has the type number", query},
+		{"POST", docs, `{"query":"SELECT 1","parameters":{}}`, "the member parameters at byte 34 has the type object", query},
+		{"POST", docs, `[]`, "the value at byte 1 has the type array", query},
+		{"POST", docs, `{"query"`, "unexpected end of JSON input at byte 8", query},
+		{"POST", docs, `{}`, "the value at byte 1 has the type object", batch},
+		{"POST", docs, `[{"id":[]}]`, "the member id at byte 8 has the type array", batch},
+		{"PATCH", docs + "/1", `{"operations":{}}`, "the member operations at byte 15 has the type object", item},
+		{"POST", "/dbs", `{"id":1}`, "the member id at byte 7 has the type number", nil},
+		{"POST", "/dbs/d/colls", `{"id":true}`, "the member id at byte 10 has the type bool", nil},
+		{"POST", scripts, `{"id":{}}`, "the member id at byte 7 has the type object", nil},
+		{"POST", scripts + "/p", `{}`, "the value at byte 1 has the type object", item},
+	} {
+		if r := s.do(400, test.method, test.path, test.body, test.head...); !strings.Contains(string(r.body), test.want) {
+			t.Errorf("%s %s: %s", test.path, test.body, r.body)
+		}
+	}
+}
+
+// TestLongID: an id that no item can have is refused alike by every call.
+func TestLongID(t *testing.T) {
+	s := start(t, nil)
+	docs := s.items()
+	long := strings.Repeat("x", 1024)
+	item := []string{pk, `["a"]`}
+	s.do(400, "POST", docs, `{"id":"`+long+`","pk":"a"}`, item...)
+	s.do(400, "GET", docs+"/"+long, "", item...)
+	s.do(400, "PUT", docs+"/"+long, `{"id":"`+long+`","pk":"a"}`, item...)
+	s.do(400, "PATCH", docs+"/"+long, `{"operations":[{"op":"set","path":"/n","value":1}]}`, item...)
+	s.do(400, "DELETE", docs+"/"+long, "", item...)
+	r := s.do(207, "POST", docs, `[{"operationType":"Read","id":"`+long+`"}]`, append([]string{"x-ms-cosmos-is-batch-request", "true", "x-ms-cosmos-batch-atomic", "true"}, item...)...)
+	if !strings.Contains(string(r.body), `"statusCode":400`) {
+		t.Errorf("batch: %s", r.body)
+	}
+}
+
 // FuzzKey: a partition key is refused, or means what its text form says.
 func FuzzKey(f *testing.F) {
 	for _, seed := range []string{`["a"]`, `[]`, `[{}]`, `[null,true,1.5]`, `["\x00\a\U0001F600"]`, `["\ud83d\ude00"]`, `["é",{},false]`, `[undefined]`} {

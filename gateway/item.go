@@ -433,7 +433,7 @@ func (k *container) readPatch(body []byte) (*engine.Patch, bool, error) {
 	if err := json.Unmarshal(body, &b); err != nil {
 		// A list of operations alone is a patch too.
 		if json.Unmarshal(body, &b.Operations) != nil {
-			return nil, false, badf("the body of a patch is not JSON with operations: %v", err)
+			return nil, false, badf("the body of a patch is not JSON with operations: %s", jsonFault(err))
 		}
 	}
 	if len(b.Operations) == 0 || len(b.Operations) > maxPatch {

@@ -71,7 +71,7 @@ func (c *call) readQuery() (text string, parameters map[string]any, err error) {
 	}
 	var q queryBody
 	if err := json.Unmarshal(b, &q); err != nil {
-		return "", nil, badf("the body of the query is not JSON with query and parameters: %v", err)
+		return "", nil, badf("the body of the query is not JSON with query and parameters: %s", jsonFault(err))
 	}
 	if q.Query == "" {
 		return "", nil, badf("the body has no member query, or it is empty")
@@ -169,7 +169,7 @@ func (c *call) postDatabases() error {
 		ID string `json:"id"`
 	}
 	if err = json.Unmarshal(b, &p); err != nil {
-		return badf("the definition of a database: %v", err)
+		return badf("the definition of a database: %s", jsonFault(err))
 	}
 	o, err := provision.Of(c.r.Header)
 	if err != nil {
@@ -286,7 +286,7 @@ func (c *call) readDefinition() (*containerProperties, error) {
 	}
 	p := &containerProperties{}
 	if err := json.Unmarshal(b, p); err != nil {
-		return nil, badf("the definition of a container: %v", err)
+		return nil, badf("the definition of a container: %s", jsonFault(err))
 	}
 	if bad := p.complete(); bad != nil {
 		return nil, bad

@@ -126,7 +126,7 @@ func (c *call) replaceOffer() error {
 		} `json:"content"`
 	}
 	if err = json.Unmarshal(b, &body); err != nil {
-		return badf("the offer: %v", err)
+		return badf("the offer: %s", jsonFault(err))
 	}
 	next := &offer{}
 	switch a := body.Content.Autopilot; {

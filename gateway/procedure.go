@@ -42,7 +42,7 @@ func (c *call) executeProcedure(k *container, name string) error {
 	var args []json.RawMessage
 	if len(body) > 0 {
 		if err = json.Unmarshal(body, &args); err != nil {
-			return badf("the arguments of a stored procedure are not a JSON array: %v", err)
+			return badf("the arguments of a stored procedure are not a JSON array: %s", jsonFault(err))
 		}
 	}
 	key, err := c.wholeKey(k)

@@ -384,7 +384,7 @@ func (c *call) readResource(of *owner) (*resourceRecord, error) {
 		err = json.Unmarshal(body, &all)
 	}
 	if err != nil {
-		return nil, badf("the definition of a resource of %s: %v", of.set.kind, err)
+		return nil, badf("the definition of a resource of %s: %s", of.set.kind, jsonFault(err))
 	}
 	switch of.set.kind {
 	case kindProcedure, kindTrigger, kindFunction:

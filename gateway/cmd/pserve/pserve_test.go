@@ -113,6 +113,10 @@ func TestServe(t *testing.T) {
 					t.Errorf("%s without a signature: %d %s", base, status, body)
 				}
 			}
+			// Nor does a request for the server as a whole get an answer without a signature.
+			if err = unfinished(t.Context(), "127.0.0.1:"+port, "OPTIONS * HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n", 401); err != nil {
+				t.Errorf("OPTIONS *: %v", err)
+			}
 			// A client that also speaks HTTP/2 is told to speak HTTP/1.1, the only one that is served.
 			secure, err := tls.Dial("tcp", "127.0.0.1:"+port, &tls.Config{RootCAs: roots, NextProtos: []string{"h2", "http/1.1"}})
 			if err != nil {

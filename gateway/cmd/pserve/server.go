@@ -55,7 +55,7 @@ func (s *server) serve(l net.Listener, h http.Handler) {
 	}
 	hs := &http.Server{
 		Handler: h, ReadHeaderTimeout: headTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout, IdleTimeout: idleTimeout,
-		MaxHeaderBytes: maxHead, ErrorLog: slog.NewLogLogger(s.logger.Handler(), slog.LevelDebug),
+		MaxHeaderBytes: maxHead, DisableGeneralOptionsHandler: true, ErrorLog: slog.NewLogLogger(s.logger.Handler(), slog.LevelDebug),
 	}
 	s.servers = append(s.servers, hs)
 	go func() {

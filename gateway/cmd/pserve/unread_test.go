@@ -64,7 +64,7 @@ func TestUnreadBody(t *testing.T) {
 			"whole":          "Content-Length: 2\r\n\r\n{}",
 		} {
 			requests.Go(func() {
-				if failed := unfinished(t.Context(), of.at, of.line+" HTTP/1.1\r\nHost: "+of.head+"\r\n"+body, of.status); failed != nil {
+				if failed := unfinished(t.Context(), of.at.Listener.Addr().String(), of.line+" HTTP/1.1\r\nHost: "+of.head+"\r\n"+body, of.status); failed != nil {
 					t.Errorf("%s, %s: %v", of.line, name, failed)
 				}
 			})
@@ -75,8 +75,8 @@ func TestUnreadBody(t *testing.T) {
 
 // unfinished sends the beginning of a request, and waits for an answer with the status and for the end of
 // the connection.
-func unfinished(ctx context.Context, at *httptest.Server, text string, status int) error {
-	conn, err := new(net.Dialer).DialContext(ctx, "tcp", at.Listener.Addr().String())
+func unfinished(ctx context.Context, at, text string, status int) error {
+	conn, err := new(net.Dialer).DialContext(ctx, "tcp", at)
 	if err != nil {
 		return err
 	}
