@@ -46,6 +46,9 @@ type Position struct {
 	Order []byte      // order key of an item, or key of a group
 	Key   partmap.Key // the zero key for groups
 	ID    string
+	// Row says that the place is inside an item of which a query makes several results, behind
+	// this one of them, counted from 1. 0: the place is behind the item.
+	Row   uint64
 	Short *Short // what a short continuation leaves out; nil: nothing
 }
 
@@ -92,19 +95,21 @@ func (p *Position) shorten() *Short {
 
 // A continuation is, in URL-safe base64,
 //
-//	format u8 = 1, or 2 if it is a short one with hashes
+//	format u8 = 1, or 2 if anything is in what
 //	query  u64        hash of the query and its scope
-//	what   u8         of format 2: 1: order is a hash; 2: the item is one
+//	what   u8         of format 2: 1: order is a hash; 2: the item is one; 4: there is a row
+//	row    uvarint    if there is one
 //	order  uvarint length, bytes
 //	key    uvarint length, encoded partition key; none for groups
 //	       as a hash: the length 16 and the hash; uvarint length, EPK
 //	id     the rest; with a hash of the item, the beginning of it
 //	crc    u32        Castagnoli, of everything before
 const (
-	continuationFormat = 1
-	shortFormat        = 2
-	orderIsHash        = 1
-	itemIsHash         = 2
+	plainFormat = 1
+	whatFormat  = 2
+	orderIsHash = 1
+	itemIsHash  = 2
+	hasRow      = 4
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -112,18 +117,26 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 // Text returns the continuation after a position. short says that it may have hashes: it is
 // then at most MaxShort long.
 func (p *Position) Text(hash uint64, short bool) string {
-	b := binary.LittleEndian.AppendUint64([]byte{continuationFormat}, hash)
+	b := binary.LittleEndian.AppendUint64([]byte{plainFormat}, hash)
 	order, pk, id := p.Order, p.Key.Encoded(), p.ID
 	var epk []byte
+	what := byte(0)
 	if s := p.shorten(); short && s != nil {
-		what := byte(0)
 		if s.Order {
 			what, order = what|orderIsHash, s.OrderSum[:]
 		}
 		if s.Item {
 			what, pk, epk, id = what|itemIsHash, s.ItemSum[:], s.EPK, s.ID
 		}
-		b[0], b = shortFormat, append(b, what)
+	}
+	if p.Row > 0 {
+		what |= hasRow
+	}
+	if what != 0 {
+		b[0], b = whatFormat, append(b, what)
+	}
+	if p.Row > 0 {
+		b = binary.AppendUvarint(b, p.Row)
 	}
 	b = append(binary.AppendUvarint(b, uint64(len(order))), order...)
 	b = append(binary.AppendUvarint(b, uint64(len(pk))), pk...)
@@ -148,7 +161,7 @@ func Parse(text string, hash uint64) (*Position, error) {
 		return bad("not what Continue gave")
 	}
 	format := b[0]
-	if format != continuationFormat && format != shortFormat {
+	if format != plainFormat && format != whatFormat {
 		return bad("of another version")
 	}
 	if binary.LittleEndian.Uint64(b[1:]) != hash {
@@ -156,12 +169,21 @@ func Parse(text string, hash uint64) (*Position, error) {
 	}
 	b = b[9:]
 	p := &Position{}
-	if format == shortFormat {
-		if len(b) == 0 || b[0] == 0 || b[0] > orderIsHash|itemIsHash {
+	if format == whatFormat {
+		if len(b) == 0 || b[0] == 0 || b[0] > orderIsHash|itemIsHash|hasRow {
 			return bad("not what Continue gave")
 		}
-		p.Short = &Short{Order: b[0]&orderIsHash != 0, Item: b[0]&itemIsHash != 0}
-		b = b[1:]
+		what := b[0]
+		if b = b[1:]; what&hasRow != 0 {
+			n := 0
+			if p.Row, n = binary.Uvarint(b); n <= 0 || p.Row == 0 {
+				return bad("not what Continue gave")
+			}
+			b = b[n:]
+		}
+		if what&(orderIsHash|itemIsHash) != 0 {
+			p.Short = &Short{Order: what&orderIsHash != 0, Item: what&itemIsHash != 0}
+		}
 	}
 	take := func() []byte {
 		n, at := binary.Uvarint(b)

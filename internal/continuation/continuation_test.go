@@ -12,9 +12,15 @@ import (
 // another query: it is refused, and never goes on at another place.
 func TestContinuationDamaged(t *testing.T) {
 	const query = 0x1234567890abcdef
-	at := Position{Order: []byte("order"), Key: partmap.String("key"), ID: "id"}
+	for _, row := range []uint64{0, 1, 1 << 40} {
+		at := Position{Order: []byte("order"), Key: partmap.String("key"), ID: "id", Row: row}
+		damage(t, &at, query)
+	}
+}
+
+func damage(t *testing.T, at *Position, query uint64) {
 	text := at.Text(query, false)
-	if p, err := Parse(text, query); err != nil || p.ID != at.ID {
+	if p, err := Parse(text, query); err != nil || p.ID != at.ID || p.Row != at.Row {
 		t.Fatalf("%+v, %v", p, err)
 	}
 	if p, err := Parse(text, query+1); !errors.Is(err, ErrBad) {

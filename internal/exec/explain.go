@@ -125,7 +125,7 @@ func (e *Execution) orderMethod() string {
 // byIndex says whether an index gives the first results in their order, so that the
 // others are not looked at.
 func (e *Execution) byIndex() bool {
-	limit := e.Select.Limit
+	limit := e.limit()
 	return e.ordered != nil && limit > 0 && e.Select.Offset <= maxIndexOrder-limit && !e.units[0].key.Valid()
 }
 

@@ -220,12 +220,13 @@ func (e *Execution) runOrdered(yield func(*Row) bool) error {
 		after = append(append(append(bytes.Clone(e.After.Order), epk.Bytes()...), e.After.Key.Encoded()...), e.After.ID...)
 	}
 	rows := e.rowReader()
-	for {
+	inclusive := e.Inclusive
+	for first := true; ; first = false {
 		e.to.Stats.Passes++
 		// A pass goes by one time. An item that expired during the pass would make room
 		// among the first candidates for one that the pass has already left out.
 		e.now = e.h.Times()
-		top, more, err := e.pass(after)
+		top, more, err := e.pass(&passStart{after, inclusive, first})
 		if err != nil {
 			return err
 		}
@@ -251,9 +252,39 @@ func (e *Execution) runOrdered(yield func(*Row) bool) error {
 			return nil
 		}
 		if len(top.rows) > 0 {
-			after = top.rows[len(top.rows)-1].key
+			after, inclusive = top.rows[len(top.rows)-1].key, false
 		}
 	}
+}
+
+// passStart is where a pass begins.
+type passStart struct {
+	after     []byte // a sort key; nil: with the first row of all
+	inclusive bool   // with the row of after itself, not behind it
+	first     bool   // it is the first pass of the query
+}
+
+// behind says whether a sort key lies before the start.
+func (s *passStart) behind(key []byte) bool {
+	if s.after == nil {
+		return false
+	}
+	c := bytes.Compare(key, s.after)
+	return c < 0 || c == 0 && !s.inclusive
+}
+
+// most returns how many rows a pass keeps. ordered says that an index has their order. If none
+// has, a pass tests all documents, so that there should be few passes.
+func (e *Execution) most(ordered, first bool) int {
+	most := e.left + min(e.skip, int(^uint(0)>>1)-e.left)
+	switch {
+	case e.Ahead == nil:
+	case ordered:
+		most = min(most, e.limit())
+	case first:
+		most = min(most, max(e.limit(), keptRows))
+	}
+	return most
 }
 
 // checkOrder returns errBadContinuation if key is no order key of the query.
@@ -271,15 +302,17 @@ func (e *Execution) checkOrder(key []byte) error {
 	return nil
 }
 
-// pass returns the first rows behind the sort key after, nil for the first of all. more
-// says that other rows may follow them.
-func (e *Execution) pass(after []byte) (rows *topRows, more bool, err error) {
-	most := e.left + min(e.skip, int(^uint(0)>>1)-e.left)
+// pass returns the first rows from a start on. more says that other rows may follow them.
+func (e *Execution) pass(start *passStart) (rows *topRows, more bool, err error) {
+	most := e.most(true, start.first)
 	var all *topRows
 	var mu sync.Mutex
-	first, err := e.orderFrom(after, most)
+	first, err := e.orderFrom(start, most)
 	if err != nil {
 		return nil, false, err
+	}
+	if first == nil {
+		most = e.most(false, start.first)
 	}
 	tested := e.documents.Load()
 	var left []byte // sort key from which on candidates were left out
@@ -320,7 +353,7 @@ func (e *Execution) pass(after []byte) (rows *topRows, more bool, err error) {
 			}
 			row = orderRow{order: len(key), epk: len(k.EPK), pk: len(k.PK), unit: at}
 			key = append(append(append(key, k.EPK...), k.PK...), k.ID...)
-			if after != nil && bytes.Compare(key, after) <= 0 || !wants(key) {
+			if start.behind(key) || !wants(key) {
 				return nil, false, nil
 			}
 			if row.key = key; most <= keptRows {
@@ -391,20 +424,21 @@ const (
 // for more results it is cheaper to sort.
 const maxIndexOrder = 10_000
 
-// orderFrom returns the index order for a pass that begins behind the sort key after;
-// nil: the pass must sort.
-func (e *Execution) orderFrom(after []byte, most int) (*indexOrder, error) {
+// orderFrom returns the index order for a pass; nil: the pass must sort.
+func (e *Execution) orderFrom(start *passStart, most int) (*indexOrder, error) {
 	if e.ordered == nil || most > maxIndexOrder {
 		return nil, nil
 	}
 	o := *e.ordered
 	o.most, o.reach = most, max(most, e.reach)
-	if after == nil {
+	if start.after == nil {
 		return &o, nil
 	}
-	o.most++ // the item at the point itself
-	o.reach++
-	if !o.beginAt(after, false, e.h.Levels()) {
+	if !start.inclusive {
+		o.most++ // the item at the point itself
+		o.reach++
+	}
+	if !o.beginAt(start.after, false, e.h.Levels()) {
 		return nil, ErrBadContinuation
 	}
 	return &o, nil

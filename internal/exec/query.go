@@ -13,10 +13,14 @@ type Query struct {
 	Scope    Scope
 	Snapshot Snapshot  // nil: each physical partition is seen at its newest sequence
 	After    *Position // results begin after it; nil: with the first
-	// Inclusive says that results in the order of keys begin with the item of After.
+	// Inclusive says that results begin with the item of After, if that is still at its place.
 	Inclusive bool
-	NoScan    bool    // fail if documents would have to be read one by one
-	Spent     float64 // request units that it took to find After
+	// Ahead tells how many more rows the caller is likely to take. A pass of an order looks for
+	// so many, and there are further passes if the caller takes more. nil: Select.Limit says how
+	// many it takes. With Ahead that limit is 0.
+	Ahead  func() int
+	NoScan bool    // fail if documents would have to be read one by one
+	Spent  float64 // request units that it took to find After
 }
 
 // Scope is where a query looks.
@@ -80,6 +84,14 @@ func (p *Progress) Position() *Position {
 // makes of the rows that it is given.
 func (p *Progress) Set(at Position, results int64) {
 	p.at, p.begun, p.Stats.Results = at, true, results
+}
+
+// limit returns how many results are wanted, as far as this is known; 0: all.
+func (q *Query) limit() int {
+	if q.Ahead != nil {
+		return max(1, q.Ahead())
+	}
+	return q.Select.Limit
 }
 
 // Begin plans a query and pins the sequences at which it reads. The caller is inside a

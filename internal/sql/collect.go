@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -224,7 +225,7 @@ func (e *entry) position() exec.Position {
 	at := exec.Position{Key: e.row.Key, ID: e.row.ID}
 	order := e.key[:e.at]
 	if e.at < len(e.key) {
-		at.Order = append(at.Order, e.key[len(e.key)-4:]...) // the number of the row
+		at.Row = uint64(binary.BigEndian.Uint32([]byte(e.key[len(e.key)-4:])))
 	}
 	if len(order) <= MaxOrder {
 		at.Order = append(append(at.Order, orderWhole), order...)
@@ -241,20 +242,13 @@ func (p *Page) begin(from Source) (string, error) {
 		return "", nil
 	}
 	order := p.after.Order
-	var number []byte
-	if p.after.Key.Valid() {
-		if len(order) < 4 {
-			return "", errBadOrder
-		}
-		number, order = order[:4], order[4:]
-	}
 	switch {
-	case len(order) == 0:
+	case len(order) == 0 || (p.after.Row > 0) != p.after.Key.Valid() || p.after.Row > math.MaxUint32:
 		return "", errBadOrder
 	case order[0] == orderWhole:
 		key := bytes.Clone(order[1:])
 		if p.after.Key.Valid() {
-			key = appendItem(key, &exec.Row{Key: p.after.Key, ID: p.after.ID}, binary.BigEndian.Uint32(number))
+			key = appendItem(key, &exec.Row{Key: p.after.Key, ID: p.after.ID}, uint32(p.after.Row))
 		}
 		return string(key), nil
 	case order[0] != orderHash || len(order) != 17:

@@ -14,16 +14,17 @@
 //
 //	whole     Select has all; Run adds nothing
 //	mapped    each document gives at most one result, in the order of exec
-//	joined    each document gives several results, in the order of keys
-//	collected results are put in order here: those of an ORDER BY of expressions, of DISTINCT
-//	          and of groups
+//	joined    each document gives several results, one behind the other, in the order of exec
+//	collected results are put in order here: those of an ORDER BY of expressions or of what a
+//	          JOIN gives, of DISTINCT and of groups
 //	constant  there is no FROM: one result, without documents
 //
 // # Continuations
 //
-// A place in the results is an exec.Position. A joined statement puts the number of results of
-// the item that were given into Order, and none if all were. A collected one puts the number
-// of the row and its order key there. The order key of results without an item of their own,
+// A place in the results is an exec.Position. The Row of a joined statement is the number of
+// results of the item that were given, and 0 if all were: the next page begins with the item,
+// or behind it, and reads nothing that comes before. A collected one puts the number of the
+// row there, and its order key into Order. The order key of results without an item of their own,
 // which are those of DISTINCT and groups, is what tells them apart. An order key of more than
 // MaxOrder bytes is replaced by its hash; the place is then found by one more pass.
 //

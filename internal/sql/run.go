@@ -1,8 +1,9 @@
 package sql
 
 import (
-	"encoding/binary"
+	"bytes"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/cleavestore/cleave/internal/exec"
@@ -24,6 +25,9 @@ func (s *Statement) Begin(q *exec.Query, after *exec.Position, offset, limit int
 	sel := *q.Select
 	q.Select = &sel
 	p := &Page{s: s, skip: offset, left: limit, after: after}
+	if after != nil && after.Row > 0 && (s.Whole() || s.way == whole || s.way == mapped) {
+		return nil, errBadOrder
+	}
 	if s.Whole() {
 		sel.Offset, sel.Limit = offset, limit
 		return p, nil
@@ -35,27 +39,35 @@ func (s *Statement) Begin(q *exec.Query, after *exec.Position, offset, limit int
 	if limit == 0 {
 		p.left = int(^uint(0) >> 1)
 	}
-	if s.way != mapped {
-		sel.OrderBy = nil // the order of the statement counts
+	if s.way != mapped && s.way != joined {
+		sel.OrderBy, q.After = nil, nil // the order of the statement counts
+		return p, nil
 	}
-	switch s.way {
-	case whole, mapped: // whole: of no results
-		if s.sure && limit > 0 {
-			sel.Offset, sel.Limit, p.skip = p.skip, limit, 0
-		}
-	case joined:
-		if after != nil && len(after.Order) > 0 {
-			n, size := binary.Uvarint(after.Order)
-			if size != len(after.Order) || n == 0 {
-				return nil, errBadOrder
-			}
-			p.done, q.Inclusive = n, true
-			q.After = &exec.Position{Key: after.Key, ID: after.ID}
-		}
+	switch {
+	case limit == 0:
+	case s.sure:
+		sel.Offset, sel.Limit, p.skip = p.skip, limit, 0
 	default:
-		q.After = nil
+		q.Ahead = p.ahead
 	}
+	// A page that ended inside a document begins with it.
+	q.Inclusive = after != nil && after.Row > 0
 	return p, nil
+}
+
+// ahead estimates how many documents have the results that are still wanted. It begins with
+// few, since each may have many results, and then goes by what those so far had.
+func (p *Page) ahead() int {
+	const begin, growth, margin = 16, 2, 8
+	wanted := int64(min(p.left, math.MaxInt-p.skip) + p.skip)
+	if p.documents == 0 {
+		return int(1 + wanted/begin)
+	}
+	likely := growth * p.documents
+	if p.made > 0 && wanted < math.MaxInt64/margin/p.documents {
+		likely = min(likely, wanted*p.documents/p.made)
+	}
+	return int(min(likely+likely/margin+1, math.MaxInt))
 }
 
 var errBadOrder = fmt.Errorf("%w: not what Continue gave", exec.ErrBadContinuation)
@@ -66,7 +78,9 @@ type Page struct {
 	skip  int
 	left  int
 	after *exec.Position
-	done  uint64 // results of the first item that an earlier page had
+
+	documents int64 // that Run has seen
+	made      int64 // results of these, before any is left out
 
 	to      *exec.Progress
 	results int64
@@ -88,10 +102,8 @@ func (p *Page) Run(from Source, to *exec.Progress, give func(*exec.Row) bool) (a
 	defer func() { to.Stats.Results = p.results }() // exec counts documents
 	p.f = s.q.NewFrame(s.now(), s.clock)
 	switch s.way {
-	case mapped:
-		return p.mapped(from)
-	case joined:
-		return p.joined(from)
+	case mapped, joined:
+		return p.rows(from)
 	case constant:
 		return p.constant()
 	}
@@ -121,24 +133,44 @@ func (p *Page) result() ([]byte, bool) {
 	return v.Append(nil), true
 }
 
-// mapped gives at most one result for each document.
-func (p *Page) mapped(from Source) (bool, error) {
+// rows gives the results of each document. Of a mapped statement it has at most one.
+func (p *Page) rows(from Source) (bool, error) {
 	var failure error
 	all, err := from.Run(func(row *exec.Row) bool {
 		at := *p.to.Position() // exec has set it
+		p.documents++
+		given := p.given(&at)
 		more := true
+		// A result waits until it is known whether the document has another one.
+		var n uint64
+		var waits []byte
 		p.f.SetSeq(row.Seq)
 		failure = p.s.q.Rows(p.f, value.Parse(row.Body), func() bool {
-			if body, ok := p.result(); ok {
-				more = p.take(row, body, at)
+			body, ok := p.result()
+			if !ok {
+				return p.s.way == joined && p.f.Err() == nil
 			}
-			return false
+			p.made++
+			if waits != nil {
+				at.Row = n
+				if more = p.take(row, waits, at); !more {
+					return false
+				}
+			}
+			if n++; n > given {
+				waits = body
+			}
+			return p.s.way == joined
 		})
-		if failure == nil && p.f.Err() != nil {
+		if failure == nil {
 			failure = p.f.Err()
 		}
+		if failure != nil || !more {
+			return false
+		}
+		at.Row = 0
 		p.to.Set(at, p.results)
-		return more && failure == nil
+		return waits == nil || p.take(row, waits, at)
 	})
 	if failure != nil {
 		err = failure
@@ -146,51 +178,21 @@ func (p *Page) mapped(from Source) (bool, error) {
 	return all, err
 }
 
-// joined gives the rows of each document.
-func (p *Page) joined(from Source) (bool, error) {
-	var failure error
-	all, err := from.Run(func(row *exec.Row) bool {
-		at := exec.Position{Key: row.Key, ID: row.ID}
-		done := uint64(0) // results of the item
-		begun := uint64(0)
-		if p.after != nil && p.done > 0 && row.Key == p.after.Key && row.ID == p.after.ID {
-			begun = p.done
-		}
-		more := true
-		p.f.SetSeq(row.Seq)
-		failure = p.s.q.Rows(p.f, value.Parse(row.Body), func() bool {
-			body, ok := p.result()
-			if !ok {
-				return p.f.Err() == nil
-			}
-			if done++; done <= begun {
-				return true
-			}
-			at.Order = binary.AppendUvarint(nil, done)
-			more = p.take(row, body, at)
-			return more
-		})
-		if failure == nil && more {
-			at.Order = nil // all results of the item were given
-			p.to.Set(at, p.results)
-		}
-		return more && failure == nil
-	})
-	if failure != nil {
-		err = failure
+// given returns how many results of the item at a place earlier pages have given.
+func (p *Page) given(at *exec.Position) uint64 {
+	if a := p.after; a != nil && a.Row > 0 && at.Key == a.Key && at.ID == a.ID && bytes.Equal(at.Order, a.Order) {
+		return a.Row
 	}
-	return all, err
+	return 0
 }
 
 // constant gives the results of a query without documents. They are counted.
 func (p *Page) constant() (bool, error) {
 	begun := uint64(0)
 	if p.after != nil {
-		n, size := binary.Uvarint(p.after.Order)
-		if size != len(p.after.Order) || n == 0 {
+		if begun = p.after.Row; begun == 0 {
 			return false, errBadOrder
 		}
-		begun = n
 	}
 	n := uint64(0)
 	more := true
@@ -198,7 +200,7 @@ func (p *Page) constant() (bool, error) {
 		if n++; n <= begun {
 			return true
 		}
-		more = p.take(&exec.Row{}, v.Append(nil), exec.Position{Order: binary.AppendUvarint(nil, n)})
+		more = p.take(&exec.Row{}, v.Append(nil), exec.Position{Row: n})
 		return more
 	})
 	return more, err

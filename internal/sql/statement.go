@@ -127,17 +127,13 @@ func compile(text string, q *syntax.Query, o Options) (*Statement, error) {
 	if s.q, err = eval.Compile(text, &rest, o.Options); err != nil {
 		return nil, err
 	}
-	switch order, paths := l.orders(q.OrderBy); {
-	case s.q.Grouped() || s.q.Distinct():
-		s.way = collected
-	case l.root == "" || len(q.Joins) > 0:
-		if s.way = joined; s.q.Ordered() {
-			s.way = collected
-		}
-	case paths:
-		s.way, s.Select.OrderBy, s.sure = mapped, order, surely(q)
-	default:
-		s.way = collected
+	order, ok := l.orders(q.OrderBy)
+	if s.Select.OrderBy = order; !ok || s.q.Grouped() || s.q.Distinct() || s.Select.Check() != nil {
+		s.way, s.Select.OrderBy = collected, nil
+		return s, nil
+	}
+	if s.way = joined; l.root != "" && len(q.Joins) == 0 {
+		s.way, s.sure = mapped, surely(q)
 	}
 	return s, nil
 }

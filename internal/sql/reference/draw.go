@@ -149,6 +149,27 @@ func (d Draw) sub(depth int, names []string) string {
 	return q
 }
 
+// JoinedInOrder returns a query that makes several results of a document named c, in an order by
+// paths of the document.
+func (d Draw) JoinedInOrder() string {
+	names := []string{"c", "j"}
+	from := " FROM c JOIN j IN " + pick(d, "c.t", "c.t", "c.t", "c.o.t", "c.s")
+	if d.IntN(4) == 0 {
+		from += " JOIN k IN " + pick(d, "j", "c.t", "(SELECT VALUE x FROM x IN c.t WHERE "+d.Expr(1, []string{"x"}, false)+")")
+		names = append(names, "k")
+	}
+	where := ""
+	if d.IntN(3) == 0 {
+		where = " WHERE " + pick(d, "c.n >= 1", "c.s LIKE '%b%'", "IS_DEFINED(c.a)") + pick(d, " AND ", " OR ") + d.Expr(1, names, false)
+	}
+	var order []string
+	for range 1 + d.IntN(2) {
+		order = append(order, "c."+pick(d, "a", "b", "n", "s", "t", "o.a", "id")+pick(d, "", " DESC"))
+	}
+	return "SELECT " + pick(d, "VALUE j", "VALUE {id: c.id, j: j}", "c.id, j", "VALUE "+d.Expr(2, names, false)) +
+		from + where + " ORDER BY " + strings.Join(order, ", ") + pick(d, "", "", "", " OFFSET 3 LIMIT 20")
+}
+
 // Query returns a query over documents named c.
 func (d Draw) Query() string {
 	names := []string{"c", "c", "c"}

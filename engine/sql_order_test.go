@@ -1,0 +1,214 @@
+package engine
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/cleavestore/cleave/internal/continuation"
+	"github.com/cleavestore/cleave/internal/exec"
+	"github.com/cleavestore/cleave/internal/sql/reference"
+	"github.com/cleavestore/cleave/internal/sql/syntax"
+	"github.com/cleavestore/cleave/internal/vfs"
+)
+
+// TestJoinedOrderPages: rows of a JOIN in an order of the documents have the results of a plain
+// evaluator, in pages of every size, over several partitions, with an index of the order and without.
+func TestJoinedOrderPages(t *testing.T) {
+	seed := newSeed(t)
+	rounds, queries := amount(20, 6, 3), amount(200, 60, 25)
+	old := exec.Limits.OrderMemory
+	t.Cleanup(func() { exec.Limits.OrderMemory = old })
+	for round := range rounds {
+		d := reference.Draw{Rand: rand.New(rand.NewPCG(seed, uint64(round)))}
+		s := newSQLStore(t, d, 60, []IndexPolicy{IndexAll(), {}, {Include: []string{"/a/?", "/s/?"}}}[round%3])
+		for range queries {
+			text := d.JoinedInOrder()
+			tree, err := syntax.Parse(text)
+			must(t, err)
+			want, err := reference.Results(tree, s.docs)
+			if err != nil {
+				continue
+			}
+			q, err := ParseQuery(text, nil)
+			must(t, err)
+			if q.OrderBy == nil {
+				t.Fatalf("%s: the documents have no order", text)
+			}
+			exec.Limits.OrderMemory = 1 << (9 + d.IntN(12))
+			page := []int{0, 1, 7, 100}[d.IntN(4)]
+			if got := inPages(t, s.c, q, page); !slices.Equal(canonical(t, got), canonical(t, want)) {
+				t.Fatalf("round %d of seed %d, pages of %d: %s\n got %d %.1500v\nwant %d %.1500v", round, seed, page, text, len(got), got, len(want), want)
+			}
+		}
+	}
+}
+
+// TestJoinedOrderCost: what the pages of such a query read grows with the documents and the pages, not
+// with their product. Pages of 100 rows read at most twice as many documents as the query does at
+// once, smaller ones three more for each page. Of several partitions, each may read as many.
+func TestJoinedOrderCost(t *testing.T) {
+	for _, partitions := range []int{1, 4} {
+		_, c := openStore(t, testOptions(vfs.NewMem()), ContainerDef{PartitionKey: []string{"/k"}, MinPartitions: partitions, Index: IndexAll()})
+		const documents = 300
+		for i := range documents {
+			body := fmt.Sprintf(`{"id":"i%d","k":%d,"n":%d,"s":"s%d","t":[%s]}`, i, i, i*7919%documents, i%40, strings.Join([]string{"1", "2", "3", "4", "5", "6"}[:i%7], ","))
+			must(t, second(c.Create(t.Context(), []byte(body), nil)))
+		}
+		for _, text := range []string{
+			"SELECT c.id, t FROM c JOIN t IN c.t ORDER BY c.n",
+			"SELECT c.id, t FROM c JOIN t IN c.t ORDER BY c.n DESC",
+			"SELECT c.id, t FROM c JOIN t IN c.t ORDER BY c.s",
+			"SELECT c.id, t FROM c JOIN t IN c.t WHERE t = 6 ORDER BY c.n",
+			"SELECT c.id, t FROM c JOIN t IN c.t JOIN u IN c.t ORDER BY c.n",
+			"SELECT VALUE c.t[5] FROM c ORDER BY c.n",
+		} {
+			q, err := ParseQuery(text, nil)
+			must(t, err)
+			read := func(limit int) (n int64, pages, results int) {
+				for q.Continue = ""; ; {
+					q.Limit = limit
+					r := c.Query(t.Context(), AllPartitions(), q)
+					for _, err := range r.All() {
+						must(t, err)
+						results++
+					}
+					n += r.Stats().Documents
+					pages++
+					if q.Continue = r.Continue(); q.Continue == "" {
+						return n, pages, results
+					}
+				}
+			}
+			whole, _, all := read(0)
+			for _, limit := range []int{100, 7, 1} {
+				if limit == 1 && all > 1000 {
+					continue
+				}
+				n, pages, results := read(limit)
+				if results != all {
+					t.Errorf("%s: %d results in pages of %d, %d at once", text, results, limit, all)
+				}
+				most := 2 * whole
+				if limit < 100 {
+					most += 3 * int64(pages)
+				}
+				if n > most*int64(partitions) {
+					t.Errorf("%d partitions, %s: more than %d documents for each", partitions, text, most)
+				}
+				t.Logf("%d partitions, %s: %d documents at once, %d in %d pages of %d", partitions, text, whole, n, pages, limit)
+			}
+		}
+	}
+}
+
+// TestJoinedOrderAmongWrites: what is written between pages, and splits, do to the pages of such a
+// query what they do to one without a JOIN: behind the place of the last result stands what is
+// there now.
+func TestJoinedOrderAmongWrites(t *testing.T) {
+	type doc struct {
+		id, place string
+		n         int
+		rows      []int
+	}
+	seed := newSeed(t)
+	for round := range amount(40, 10, 4) {
+		d := reference.Draw{Rand: rand.New(rand.NewPCG(seed, uint64(round)))}
+		db, c := openStore(t, testOptions(vfs.NewMem()), ContainerDef{PartitionKey: []string{"/k"}, MinPartitions: 1 + d.IntN(2), Index: []IndexPolicy{IndexAll(), {}}[round%2]})
+		docs := make(map[string]*doc)
+		long := strings.Repeat("x", 500*d.IntN(2)) // then a short continuation has hashes
+		write := func() {
+			id := fmt.Sprintf("i%d", d.IntN(40))
+			k := fmt.Sprint(len(id) * int(id[len(id)-1]) % 7)
+			if old := docs[id]; old != nil && d.IntN(3) == 0 {
+				must(t, c.Delete(t.Context(), StringKey(k), id, nil))
+				delete(docs, id)
+				return
+			}
+			n, rows := d.IntN(12), make([]int, d.IntN(6))
+			if old := docs[id]; old != nil && d.IntN(2) == 0 {
+				n = old.n // it keeps its place
+			}
+			var list []string
+			for i := range rows {
+				rows[i] = d.IntN(1000)
+				list = append(list, fmt.Sprint(rows[i]))
+			}
+			m, err := c.Upsert(t.Context(), []byte(fmt.Sprintf(`{"id":%q,"k":%q,"n":"%s%02d","t":[%s]}`, id, k, long, n, strings.Join(list, ","))), nil)
+			must(t, err)
+			epk := m.Key.EPK()
+			docs[id] = &doc{id: id, place: string(epk.Bytes()) + string(m.Key.Encoded()) + id, n: n, rows: rows}
+		}
+		for range 60 {
+			write()
+		}
+		q, err := ParseQuery("SELECT VALUE {id: c.id, t: t} FROM c JOIN t IN c.t ORDER BY c.n", nil)
+		must(t, err)
+		// The place of the last result: among the documents, and how many rows of that one were given.
+		var at *doc
+		given := 0
+		after := func(a *doc) int { return cmp.Or(cmp.Compare(a.n, at.n), cmp.Compare(a.place, at.place)) }
+		for {
+			q.Limit = 1 + d.IntN(9)
+			var want []string
+			var order []*doc
+			for _, e := range docs {
+				if at == nil || after(e) >= 0 {
+					order = append(order, e)
+				}
+			}
+			slices.SortFunc(order, func(a, b *doc) int { return cmp.Or(cmp.Compare(a.n, b.n), cmp.Compare(a.place, b.place)) })
+			last, lastGiven := at, given
+			for _, e := range order {
+				begin := 0
+				if at != nil && after(e) == 0 {
+					begin = given
+				}
+				for i := begin; i < len(e.rows) && len(want) < q.Limit; i++ {
+					want = append(want, fmt.Sprintf(`{"id":%q,"t":%d}`, e.id, e.rows[i]))
+					if last, lastGiven = e, i+1; lastGiven == len(e.rows) {
+						lastGiven = math.MaxInt
+					}
+				}
+			}
+			r := c.Query(t.Context(), AllPartitions(), q)
+			got, err := results(r)
+			must(t, err)
+			if !slices.Equal(got, want) {
+				t.Fatalf("round %d of seed %d: %q, want %q", round, seed, got, want)
+			}
+			if q.Continue = r.ShortContinue(); len(q.Continue) > continuation.MaxShort {
+				t.Fatalf("a continuation of %d characters", len(q.Continue))
+			}
+			if q.Continue == "" {
+				break
+			}
+			copied := *last // it may be written between the pages
+			at, given = &copied, lastGiven
+			for range d.IntN(3) {
+				write()
+			}
+			if long != "" {
+				q.Continue = r.Continue() // the place may be gone
+			}
+			switch d.IntN(8) {
+			case 0:
+				must(t, db.Flush(t.Context()))
+			case 1:
+				parts := c.Partitions()
+				job, err := c.Split(t.Context(), parts[d.IntN(len(parts))].ID, nil)
+				if err == nil {
+					err = job.Wait(t.Context())
+				}
+				if !errors.Is(err, ErrRefused) { // it has one key
+					must(t, err)
+				}
+			}
+		}
+	}
+}
