@@ -73,7 +73,7 @@ func joinLevel(keys []partmap.Key, values []query.Value) (longer []partmap.Key) 
 	}
 	for _, key := range keys {
 		for _, v := range values {
-			level := levelOf(v)
+			level := LevelOf(v)
 			if !level.Valid() {
 				return nil
 			}
@@ -109,9 +109,9 @@ func (s Scope) narrowSynthetic(d *Definition, values partmap.Key) Scope {
 	return base
 }
 
-// levelOf returns the key of documents whose level is v; the zero key if there can be
+// LevelOf returns the key of one level of documents whose level is v; the zero key if there can be
 // none.
-func levelOf(v query.Value) partmap.Key {
+func LevelOf(v query.Value) partmap.Key {
 	switch v.Kind {
 	case jsondoc.KindNull:
 		return partmap.Null()

@@ -3,6 +3,7 @@ package wirekey
 import (
 	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/internal/jsondoc"
+	"github.com/cleavestore/cleave/internal/keyscope"
 	"github.com/cleavestore/cleave/internal/query"
 	"github.com/cleavestore/cleave/partmap"
 )
@@ -42,7 +43,7 @@ func Identities(f *query.Filter, paths []string) ([]engine.ItemIdentity, bool) {
 				ids = append(ids, v.Text)
 			}
 		case part.Op == query.Eq && !at[path].Valid():
-			at[path] = OfValue(part.Value)
+			at[path] = keyscope.LevelOf(part.Value)
 		default:
 			return nil, false
 		}
