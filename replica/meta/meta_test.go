@@ -447,6 +447,59 @@ func TestPlanner(t *testing.T) {
 	}
 }
 
+// silence is an etcd that does not answer any more from some moment on.
+type silence struct {
+	clientv3.KV
+	clientv3.Watcher
+	waits chan struct{} // closed when somebody watches
+	once  sync.Once
+	on    atomic.Bool
+}
+
+func (s *silence) Watch(ctx context.Context, key string, o ...clientv3.OpOption) clientv3.WatchChan {
+	s.once.Do(func() { close(s.waits) })
+	return s.Watcher.Watch(ctx, key, o...)
+}
+
+func (s *silence) Txn(ctx context.Context) clientv3.Txn {
+	if s.on.Load() {
+		return silentTxn{ctx}
+	}
+	return s.KV.Txn(ctx)
+}
+
+type silentTxn struct{ ctx context.Context }
+
+func (t silentTxn) If(...clientv3.Cmp) clientv3.Txn  { return t }
+func (t silentTxn) Then(...clientv3.Op) clientv3.Txn { return t }
+func (t silentTxn) Else(...clientv3.Op) clientv3.Txn { return t }
+func (t silentTxn) Commit() (*clientv3.TxnResponse, error) {
+	<-t.ctx.Done()
+	return nil, t.ctx.Err()
+}
+
+// TestCampaignEnds: a node that waits for the right to plan ends although the store does not answer any
+// more.
+func TestCampaignEnds(t *testing.T) {
+	s := open(t)
+	must[*Planner](t)(s.Campaign(t.Context(), 1, time.Hour))
+	lost := &silence{KV: client.KV, Watcher: client.Watcher, waits: make(chan struct{})}
+	other := clientv3.NewCtxClient(context.Background())
+	other.KV, other.Watcher, other.Lease = lost, lost, client.Lease
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() {
+		_, err := (&Store{client: other, prefix: s.prefix, first: 1}).Campaign(ctx, 2, time.Hour)
+		done <- err
+	}()
+	<-lost.waits
+	lost.on.Store(true)
+	cancel()
+	if err := <-done; !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+}
+
 // TestHolds: a group that is held has no step, and one with a step is not held, in whichever order both are
 // asked for; a hold ends with its lease.
 func TestHolds(t *testing.T) {

@@ -31,7 +31,7 @@ func (s *Store) Campaign(ctx context.Context, node topology.NodeID, ttl time.Dur
 	// that does not answer.
 	life, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, cancel)
-	session, err := concurrency.NewSession(s.client, concurrency.WithTTL(int((ttl+time.Second-1)/time.Second)), concurrency.WithContext(life))
+	session, err := concurrency.NewSession(s.patient(ctx, life), concurrency.WithTTL(int((ttl+time.Second-1)/time.Second)), concurrency.WithContext(life))
 	stop()
 	if err != nil {
 		cancel()
@@ -47,6 +47,18 @@ func (s *Store) Campaign(ctx context.Context, node topology.NodeID, ttl time.Dur
 		return nil, err
 	}
 	return p, nil
+}
+
+// patient returns a client for a campaign. When ctx ends, the library withdraws, with the context of its
+// client: that of this one ends then a second later, so that a store which does not answer holds nobody
+// up. It also ends with life.
+func (s *Store) patient(ctx, life context.Context) *clientv3.Client {
+	own, end := context.WithCancel(context.WithoutCancel(ctx))
+	context.AfterFunc(ctx, func() { time.AfterFunc(time.Second, end) })
+	context.AfterFunc(life, end)
+	c := clientv3.NewCtxClient(own)
+	c.KV, c.Lease, c.Watcher = s.client.KV, s.client.Lease, s.client.Watcher
+	return c
 }
 
 // close ends the session, at the latest when ctx ends.
