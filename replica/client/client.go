@@ -306,6 +306,8 @@ type try struct {
 	near  bool   // any replica will do
 	at    int    // in g.Replicas, once the leader has not answered
 	avoid uint64 // node that has failed
+	lost  int    // how often no answer has come since one came, or the client looked where the group is
+	looks int    // how often it has looked
 	wait  time.Duration
 }
 
@@ -318,6 +320,9 @@ func (t *try) next(ctx context.Context) (uint64, error) {
 		return 0, err
 	}
 	t.count++
+	if t.lost > len(t.g.Replicas)<<min(t.looks, 6) { // none of them may be there any more
+		t.look(ctx)
+	}
 	if t.near {
 		return t.nearest(), nil
 	}
@@ -326,6 +331,16 @@ func (t *try) next(ctx context.Context) (uint64, error) {
 	}
 	t.at++
 	return t.g.Replicas[t.at%len(t.g.Replicas)], nil
+}
+
+// look asks all nodes where the group is now. Its replicas may all have moved since the client heard of them.
+func (t *try) look(ctx context.Context) {
+	t.lost = 0
+	t.looks++
+	t.c.Refresh(ctx)
+	if g := t.c.routes.now.Load().byID[t.g.ID]; g != nil && g != t.g {
+		t.g, t.avoid = g, 0
+	}
 }
 
 // sleep waits as long as the last try has said.
@@ -343,11 +358,13 @@ func (t *try) sleep(ctx context.Context) error {
 // failed notes that a node has not answered.
 func (t *try) failed(node uint64) {
 	t.avoid = node
+	t.lost++
 	t.pause()
 }
 
 // refused notes that a node does not lead, or takes nothing for now.
 func (t *try) refused(node uint64, r *reply) {
+	t.lost = 0
 	if errors.Is(r.Err, group.ErrBusy) {
 		t.pause()
 		return
@@ -446,7 +463,7 @@ func (c *Client) connect(ctx context.Context, l *link) (*transport.Conn, error) 
 func (c *Client) dial(l *link, done chan struct{}) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
-	conn, err := transport.DialClient(ctx, c.cfg.Dial, c.cfg.Credentials, l.node.ID, l.node.Address)
+	conn, err := transport.DialClient(ctx, c.cfg.Dial, c.cfg.Credentials, c.cfg.Cluster.Incarnation, l.node.ID, l.node.Address)
 	l.mu.Lock()
 	l.mu.conn, l.mu.err, l.mu.failed, l.mu.dialing = conn, err, time.Now(), nil
 	l.mu.Unlock()
