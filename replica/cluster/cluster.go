@@ -32,6 +32,10 @@ type Cluster struct {
 	// Metadata says where the cluster keeps its map, and who plans. Nil: nowhere; then no group
 	// splits or moves by itself, and no container is made while the cluster runs.
 	Metadata *Metadata `json:"metadata,omitempty"`
+	// Incarnation says how often a region was promoted. Nodes and clients that have descriptions of
+	// different incarnations refuse each other. Promotion is nil in the first one, which is 0.
+	Incarnation uint64     `json:"incarnation,omitempty"`
+	Promotion   *Promotion `json:"promotion,omitempty"`
 }
 
 // Metadata is an etcd: one within nodes, or one that exists.
@@ -163,6 +167,9 @@ func (c *Cluster) check() error {
 		return fmt.Errorf("%d replicas on %d nodes", c.Replicas, len(c.Nodes))
 	}
 	if err := c.Metadata.check(c); err != nil {
+		return err
+	}
+	if err := c.Promotion.check(c); err != nil {
 		return err
 	}
 	for i, t := range c.Containers {

@@ -53,6 +53,10 @@ func TestRefused(t *testing.T) {
 		"addresses differ":    `{"nodes":[{"id":1,"address":"a:1"},{"id":2,"address":"a:1"}]}`,
 		"4 replicas on 1":     `{"nodes":[{"id":1,"address":"a:1"}],"replicas":4}`,
 		"two containers":      strings.Replace(three, "small", "orders", 1),
+		"begins with a promo": strings.Replace(three, `{"nodes"`, `{"incarnation":1,"nodes"`, 1),
+		"the first one is 0":  strings.Replace(three, `{"nodes"`, `{"promotion":{"region":"us"},"nodes"`, 1),
+		"not marked as gone":  strings.Replace(three, `{"nodes"`, `{"incarnation":1,"promotion":{"region":"us","lost":[2]},"nodes"`, 1),
+		"group 7 with replic": strings.Replace(three, `{"nodes"`, `{"incarnation":1,"promotion":{"region":"us","groups":[{"id":7,"replica":9}]},"nodes"`, 1),
 		"1 to 10000 partitio": strings.Replace(three, `"partitions":8`, `"partitions":0`, 1),
 	} {
 		if _, err := Decode([]byte(text)); !errors.Is(err, ErrDescription) || !strings.Contains(err.Error(), holds) {

@@ -196,6 +196,7 @@ func (s *dragonboatServer) read(ctx context.Context, c *transport.Conn, head pro
 func (s *dragonboatServer) Message(uint64, uint64, *pb.Message) {}
 func (s *dragonboatServer) Connected(uint64)                    {}
 func (s *dragonboatServer) Disconnected(uint64)                 {}
+func (s *dragonboatServer) Superseded(uint64)                   {}
 func (s *dragonboatServer) Snapshot(context.Context, *transport.Incoming) error {
 	return errors.ErrUnsupported
 }

@@ -388,6 +388,10 @@ func (g *Group) Applied() uint64 { return g.state.applied }
 // applied again after a restart it may be above Applied.
 func (g *Group) Held() uint64 { return g.held }
 
+// Time returns the time of the newest entry with commands that this replica has applied since it was
+// opened; zero if there was none.
+func (g *Group) Time() time.Time { return g.time }
+
 // Partition returns the physical partition.
 func (g *Group) Partition() engine.PartitionID { return g.partition }
 

@@ -23,6 +23,9 @@
 //     not come back: the logs refuse it.
 //  6. A replica is destroyed only upon the notice of a leader that has applied its removal, and
 //     another entry since.
+//  7. A node has connections only with nodes and clients of its incarnation of the cluster. A replica
+//     that was promoted after its voters were lost is never run in the incarnation of these, nor they in
+//     its: see promotion.go.
 //
 // # Changes
 //

@@ -144,6 +144,11 @@ type identity struct {
 	Node   uint64 `json:"node"`
 	// Started says that the node has had a Raft log.
 	Started bool `json:"started"`
+	// Incarnation is that of the cluster, Entering the one that the node is about to enter, and
+	// Superseded a later one of which it has met a node.
+	Incarnation uint64 `json:"incarnation,omitempty"`
+	Entering    uint64 `json:"entering,omitempty"`
+	Superseded  uint64 `json:"superseded,omitempty"`
 }
 
 const (
@@ -207,7 +212,7 @@ func closeFS(fs vfs.FS) {
 	}
 }
 
-// Open starts a node. Errors: ErrIdentity; raftlog.ErrLost and group.ErrBehind, after which
+// Open starts a node. Errors: ErrIdentity; ErrSuperseded; raftlog.ErrLost and group.ErrBehind, after which
 // the node must not come back under its id; those of the store, of the log and of Network.
 func Open(ctx context.Context, cfg Config) (_ *Host, err error) {
 	if cfg.Tick == 0 {
@@ -273,21 +278,17 @@ func Open(ctx context.Context, cfg Config) (_ *Host, err error) {
 
 // openStores opens the store, the log and the groups.
 func (h *Host) openStores(ctx context.Context) error {
-	b, err := vfs.ReadFile(h.fs, identityName, identityBytes)
+	id, err := h.identity()
 	if errors.Is(err, fault.ErrMissing) {
 		return fmt.Errorf("%s: %w %d: it was not made for a node, or its content is lost. After a loss a node needs a new id", h.fs.Path(identityName), ErrIdentity, h.cfg.Node)
 	} else if err != nil {
 		return err
 	}
-	var id identity
-	if err = json.Unmarshal(b, &id); err != nil || id.Format != 1 || id.Node != h.cfg.Node {
-		return fmt.Errorf("%s: %w %d: it says %.200q", h.fs.Path(identityName), ErrIdentity, h.cfg.Node, b)
-	}
 	if err = h.loadContainers(); err != nil {
 		return err
 	}
 	d := h.description()
-	mine := h.mine(d.Groups())
+	mine := h.firsts(d)
 	h.log, err = raftlog.Open(ctx, h.fs, logDir, raftlog.Options{
 		Fresh: !id.Started, MemoryBytes: max(64<<10, min(maxLogMemory, logMemory/int64(max(len(mine), 1)))),
 	})
@@ -309,6 +310,9 @@ func (h *Host) openStores(ctx context.Context) error {
 		}
 	}
 	if err = h.clearIncoming(); err != nil {
+		return err
+	}
+	if err = h.enter(ctx, &id); err != nil {
 		return err
 	}
 	if err = h.createLogs(mine); err != nil {
@@ -478,11 +482,12 @@ func (h *Host) leads() bool {
 	return false
 }
 
-// Failed is closed when the Raft log has failed: nothing more can be made durable. Close the
-// host and start the node again; Failure says why.
+// Failed is closed when the node must not go on: the Raft log has failed, so that nothing more can be made
+// durable, or the node is superseded. Close the host; Failure says why. Unless it is ErrSuperseded, the node
+// may be started again.
 func (h *Host) Failed() <-chan struct{} { return h.failed }
 
-// Failure returns why the Raft log has failed, nil if it has not.
+// Failure returns why the node must not go on, nil if it may.
 func (h *Host) Failure() error {
 	if e := h.failure.Load(); e != nil {
 		return *e
@@ -619,9 +624,12 @@ func (h *Host) tickLoop() {
 }
 
 // fail notes that nothing more can be made durable.
-func (h *Host) fail(err error) {
+func (h *Host) fail(err error) { h.end("the Raft log has failed", err) }
+
+// end notes why the node must not go on.
+func (h *Host) end(what string, err error) {
 	if h.failure.CompareAndSwap(nil, &err) {
-		h.cfg.Logger.Error("the Raft log has failed", "node", h.cfg.Node, "err", err)
+		h.cfg.Logger.Error(what, "node", h.cfg.Node, "err", err)
 		close(h.failed)
 	}
 }

@@ -37,6 +37,7 @@ type rig struct {
 	acked   map[string]int // newest number of each item that was acknowledged
 	number  int
 	serve   func(context.Context, *Host, *transport.Conn)
+	stopAt  func(*vfs.Faulty) // nil: no disk stops
 }
 
 func address(id uint64) string { return fmt.Sprintf("node%d:1", id) }
@@ -94,6 +95,9 @@ func must(t testing.TB, err error) {
 func (r *rig) start(id uint64) error {
 	disk, store := vfs.NewFaulty(r.disks[id]), r.stores[id]
 	r.faulty[id] = disk
+	if r.stopAt != nil {
+		r.stopAt(disk)
+	}
 	begun := time.Now()
 	o := &engine.Options{MemoryBudget: 16 << 20, LogFileBytes: 256 << 10}
 	testenv.Put(o, &testenv.Env{
@@ -109,7 +113,7 @@ func (r *rig) start(id uint64) error {
 	h, err := Open(context.Background(), Config{
 		Node: id, Cluster: r.cluster, Dir: "store", Engine: o, Workers: 2, fs: disk, keepEntries: 1, Client: r.serve,
 		Network: func(handler transport.Handler) (Network, error) {
-			return transport.New(transport.Config{Node: id, Credentials: r.creds[id], Peers: peers, Listener: r.net.Listen(address(id)), Dial: r.net.Dialer(address(id)), Handler: handler}), nil
+			return transport.New(transport.Config{Node: id, Credentials: r.creds[id], Incarnation: r.cluster.Incarnation, Peers: peers, Listener: r.net.Listen(address(id)), Dial: r.net.Dialer(address(id)), Handler: handler}), nil
 		},
 	})
 	if err == nil {

@@ -57,6 +57,7 @@ type replica struct {
 		leader, term, applied, held, logged, kept atomic.Uint64
 		partition                                 atomic.Uint64 // of the store; 0: there is none
 		known                                     atomic.Uint64 // newest entry of the log
+		time                                      atomic.Int64  // of the newest entry that was applied, in ms since 1970; 0: not known
 		confirmed                                 atomic.Int64  // when the newest round of reads began that was confirmed, as Host.moment has it
 		silent                                    atomic.Int64  // ticks since it has heard of a leader
 		failed                                    atomic.Pointer[error]
@@ -118,15 +119,19 @@ func (h *Host) openReplica(ctx context.Context, def cluster.Group, layout *group
 }
 
 func (r *replica) open(ctx context.Context, layout *group.Layout) (err error) {
-	c, err := r.h.db.Container(r.def.Container)
-	if err != nil {
-		return err
-	}
-	r.g, err = group.Open(ctx, group.Config{
-		Log: r.log, DB: r.h.db, Container: c, Min: r.def.Range.Min.String(), Max: r.def.Range.Max.String(), Layout: layout, Now: r.h.cfg.Clock,
-		ElectionTicks: electionTicks, HeartbeatTicks: heartbeatTicks, KeepEntries: r.h.cfg.keepEntries, KeepBytes: keepBytes,
-	})
+	r.g, err = r.h.openGroup(ctx, r.def, r.log, layout)
 	return err
+}
+
+func (h *Host) openGroup(ctx context.Context, def cluster.Group, log *raftlog.Group, layout *group.Layout) (*group.Group, error) {
+	c, err := h.db.Container(def.Container)
+	if err != nil {
+		return nil, err
+	}
+	return group.Open(ctx, group.Config{
+		Log: log, DB: h.db, Container: c, Min: def.Range.Min.String(), Max: def.Range.Max.String(), Layout: layout, Now: h.cfg.Clock,
+		ElectionTicks: electionTicks, HeartbeatTicks: heartbeatTicks, KeepEntries: h.cfg.keepEntries, KeepBytes: keepBytes,
+	})
 }
 
 // put changes the inbox and has a worker look at it. False: add has refused.
@@ -505,6 +510,9 @@ func (r *replica) publish() {
 	s.partition.Store(uint64(r.g.Partition()))
 	last, _ := r.log.LastIndex() // never fails
 	s.known.Store(last)
+	if at := r.g.Time(); !at.IsZero() {
+		s.time.Store(at.UnixMilli())
+	}
 	s.logged.Store(uint64(r.log.Bytes()))
 	if d := s.described.Load(); r.g.Applied() > 0 && (d == nil || d.Epoch < r.g.ChangedAt()) {
 		s.described.Store(r.describe())

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/cleavestore/cleave/engine"
+	"github.com/cleavestore/cleave/replica/cluster"
 	"github.com/cleavestore/cleave/replica/topology"
 )
 
@@ -18,6 +19,9 @@ type Status struct {
 	Failure       string        `json:"failure,omitempty"`
 	Peers         []PeerStatus  `json:"peers"`
 	Groups        []GroupStatus `json:"groups"`
+	Incarnation   uint64        `json:"incarnation,omitempty"` // of the cluster
+	// Containers are those that were made while the cluster ran.
+	Containers []cluster.Container `json:"containers,omitempty"`
 }
 
 // PeerStatus describes the connection with another node.
@@ -49,8 +53,13 @@ type GroupStatus struct {
 	Leader    uint64   `json:"leader"`             // node; 0: none is known
 	Term      uint64   `json:"term"`
 	Applied   uint64   `json:"applied"` // newest entry
-	LogBytes  uint64   `json:"log_bytes"`
-	Error     string   `json:"error,omitempty"` // why the replica has stopped; it is tried again
+	Replica   uint64   `json:"replica"` // id of this replica
+	// LastTerm is the Raft term of the newest entry in the log, which Behind counts up to.
+	LastTerm uint64 `json:"last_term"`
+	// Newest is the time of the newest entry that was applied since the node has started; zero: none was.
+	Newest   time.Time `json:"newest,omitzero"`
+	LogBytes uint64    `json:"log_bytes"`
+	Error    string    `json:"error,omitempty"` // why the replica has stopped; it is tried again
 }
 
 // CaughtUp reports whether the incoming replica has all but the newest entries, so that it may vote.
@@ -72,6 +81,13 @@ func (h *Host) Status() Status {
 		}
 		s.Peers = append(s.Peers, out)
 	}
+	d := h.description()
+	s.Incarnation = d.Incarnation
+	for _, t := range d.Containers {
+		if t.Number >= cluster.FirstNumber {
+			s.Containers = append(s.Containers, t)
+		}
+	}
 	sizes := h.sizes()
 	for _, r := range h.replicas.all() {
 		size := sizes[r.def.Container][engine.PartitionID(r.status.partition.Load())]
@@ -79,7 +95,11 @@ func (h *Host) Status() Status {
 		g := GroupStatus{
 			ID: r.def.ID, Container: r.def.Container, Replicas: r.voters(), Leads: r.status.leading.Load(),
 			Bytes: size.bytes, Load: size.load, Behind: r.status.known.Load() - min(r.status.known.Load(), applied),
-			Leader: r.status.leader.Load(), Term: r.status.term.Load(), Applied: applied, LogBytes: r.status.logged.Load(),
+			Leader: r.status.leader.Load(), Term: r.status.term.Load(), Applied: applied, LogBytes: r.status.logged.Load(), Replica: r.log.Replica(),
+		}
+		g.LastTerm, _ = r.log.Term(r.status.known.Load()) // 0 if the log has changed meanwhile
+		if ms := r.status.time.Load(); ms != 0 {
+			g.Newest = time.UnixMilli(ms).UTC()
 		}
 		if d := r.status.described.Load(); d != nil {
 			g.Min, g.Max, g.Epoch = d.Range.Min.String(), d.Range.Max.String(), d.Epoch

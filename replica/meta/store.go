@@ -33,6 +33,7 @@ var (
 type Store struct {
 	client *clientv3.Client
 	prefix string
+	first  uint64 // of the ids that NewIDs hands out
 }
 
 // New returns the store of a cluster. The client remains the caller's, who closes it after the
@@ -41,8 +42,12 @@ func New(client *clientv3.Client, cluster string) (*Store, error) {
 	if cluster == "" || strings.Contains(cluster, "/") {
 		return nil, fmt.Errorf("%q must have a letter, and no slash: %w", cluster, ErrName)
 	}
-	return &Store{client: client, prefix: "/cleave/" + cluster + "/"}, nil
+	return &Store{client: client, prefix: "/cleave/" + cluster + "/", first: 1}, nil
 }
+
+// BeginAt has a store that has handed out no ids yet begin with first, above those of a store that is
+// lost. Call it before other methods.
+func (s *Store) BeginAt(first uint64) { s.first = first }
 
 // key returns the key of a numbered thing.
 func (s *Store) key(kind string, id uint64) string {
@@ -71,7 +76,7 @@ func decodeJSON(kv *mvccpb.KeyValue, v any) error {
 }
 
 // NewIDs hands out n ids of a kind, for instance "groups", which nobody has had or will get:
-// first and the n-1 behind it. They begin at 1.
+// first and the n-1 behind it. They begin at 1, or where BeginAt says.
 func (s *Store) NewIDs(ctx context.Context, kind string, n uint64) (first uint64, err error) {
 	key := s.prefix + "next/" + kind
 	for {
@@ -79,7 +84,7 @@ func (s *Store) NewIDs(ctx context.Context, kind string, n uint64) (first uint64
 		if err != nil {
 			return 0, err
 		}
-		first, revision := uint64(1), int64(0)
+		first, revision := s.first, int64(0)
 		if len(got.Kvs) > 0 {
 			revision = got.Kvs[0].ModRevision
 			if first, err = strconv.ParseUint(string(got.Kvs[0].Value), 10, 64); err != nil {

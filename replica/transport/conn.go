@@ -3,6 +3,7 @@ package transport
 import (
 	"context"
 	"crypto/tls"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"net"
@@ -186,6 +187,10 @@ func dial(ctx context.Context, network Dialer, creds *Credentials, address strin
 	in := newFrameReader(raw)
 	// Also if the hello was not sent: what has come may say why.
 	if err = welcomed(in); err != nil {
+		var other *IncarnationError
+		if errors.As(err, &other) {
+			other.Ours = h.incarnation
+		}
 		return nil, nil, err
 	}
 	err = unsent
@@ -201,6 +206,13 @@ func welcomed(in *frameReader) error {
 		return nil
 	case kind == kindRefusal:
 		return fmt.Errorf("%w: %s", ErrRefused, printable(payload))
+	case kind == kindOther:
+		r := reader{b: payload}
+		other := &IncarnationError{Theirs: r.uvarint()}
+		if r.bad || len(r.b) > 0 {
+			return fmt.Errorf("%w: incarnation", ErrFrame)
+		}
+		return other
 	default:
 		return fmt.Errorf("%w: kind %d is no answer", ErrFrame, kind)
 	}
@@ -221,7 +233,7 @@ func printable(b []byte) string {
 }
 
 // accept answers the hello of one who has dialed.
-func accept(ctx context.Context, plain net.Conn, creds *Credentials, node uint64) (_ *tls.Conn, _ *frameReader, h hello, err error) {
+func accept(ctx context.Context, plain net.Conn, creds *Credentials, node, incarnation uint64) (_ *tls.Conn, _ *frameReader, h hello, err error) {
 	raw := tls.Server(plain, creds.server())
 	ctx, cancel := context.WithTimeout(ctx, handshakeTime)
 	defer cancel()
@@ -248,8 +260,12 @@ func accept(ctx context.Context, plain net.Conn, creds *Credentials, node uint64
 	if h, err = decodeHello(payload); err != nil {
 		return nil, nil, h, err
 	}
-	if err = greet(h, nodeOf(raw.ConnectionState().PeerCertificates[0]), node); err != nil {
-		_, sent := raw.Write(appendFrame(nil, kindRefusal, []byte(err.Error())))
+	if err = greet(h, nodeOf(raw.ConnectionState().PeerCertificates[0]), node, incarnation); err != nil {
+		answer := appendFrame(nil, kindRefusal, []byte(err.Error()))
+		if errors.Is(err, ErrIncarnation) {
+			answer = appendFrame(nil, kindOther, binary.AppendUvarint(nil, incarnation))
+		}
+		_, sent := raw.Write(answer)
 		return nil, nil, h, errors.Join(err, sent)
 	}
 	var version [4]byte
@@ -259,7 +275,7 @@ func accept(ctx context.Context, plain net.Conn, creds *Credentials, node uint64
 }
 
 // greet returns why a hello is refused: holder is the node that the certificate names.
-func greet(h hello, holder, node uint64) error {
+func greet(h hello, holder, node, incarnation uint64) error {
 	switch {
 	case h.version != Version:
 		return fmt.Errorf("%w: the program that dials speaks %d, node %d speaks %d; run the same program on both", ErrVersion, h.version, node, Version)
@@ -269,14 +285,16 @@ func greet(h hello, holder, node uint64) error {
 		return fmt.Errorf("%w: it is not that of node %d", ErrCertificate, h.from)
 	case h.purpose != forClient && h.from == node:
 		return fmt.Errorf("node %d is this one: two nodes have the same id", node)
+	case h.incarnation != incarnation: // behind the checks of the certificate: it may end this node
+		return &IncarnationError{Ours: incarnation, Theirs: h.incarnation}
 	}
 	return nil
 }
 
-// DialClient connects a client to a node. Errors: ErrCertificate, ErrRefused, ErrFrame; those
-// of the network.
-func DialClient(ctx context.Context, network Dialer, creds *Credentials, node uint64, address string) (*Conn, error) {
-	raw, in, err := dial(ctx, network, creds, address, hello{purpose: forClient, to: node})
+// DialClient connects a client, which has the description of an incarnation of the cluster, to a
+// node. Errors: ErrCertificate, ErrRefused, ErrIncarnation, ErrFrame; those of the network.
+func DialClient(ctx context.Context, network Dialer, creds *Credentials, incarnation, node uint64, address string) (*Conn, error) {
+	raw, in, err := dial(ctx, network, creds, address, hello{purpose: forClient, to: node, incarnation: incarnation})
 	if err != nil {
 		return nil, err
 	}

@@ -18,7 +18,7 @@
 //	|   4    |  1   |    4     |         |    checksum: CRC-32C of length, kind and payload
 //	+--------+------+----------+---------+
 //
-//	kind 1 hello:    "cleavNET" | version (4) | purpose (1) | from | to
+//	kind 1 hello:    "cleavNET" | version (4) | purpose (1) | from | to | incarnation
 //	     2 welcome:  version (4)
 //	     3 refusal:  text
 //	     4 message:  group | Raft message
@@ -27,6 +27,7 @@
 //	     7 chunk:    bytes of the stream
 //	     8 end:      group | MsgSnap, as protobuf
 //	     9 taken:    nothing                  the snapshot has come whole
+//	    10 other:    incarnation              the refusal of one of another incarnation
 //	    16 and up:   of package protocol
 //
 //	Raft message: type (1) | flags (1) | to | from | term | log term | index | commit | reject hint
@@ -35,7 +36,8 @@
 //
 // The one who dials begins with a hello. The other one answers with a welcome, or with a
 // refusal that says why and closes the connection. From and to are ids of nodes; a client is
-// from 0. Purpose is 1 for the messages of a pair of nodes, 2 for a snapshot, 3 for a client.
+// from 0. Purpose is 1 for the messages of a pair of nodes, 2 for a snapshot, 3 for a client. The
+// incarnation is that of the cluster (package cluster), and is left out if it is 0.
 //
 // # Invariants
 //
@@ -46,6 +48,8 @@
 //     that the hello names, and sends them only to one whose certificate names the node that
 //     it has dialed.
 //  3. Send never waits.
+//  4. Both ends of a connection are of the same incarnation of the cluster. So no message and no
+//     snapshot of a replica from before a promotion reaches one from after it, or the other way.
 //
 // # When a peer is gone
 //

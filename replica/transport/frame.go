@@ -26,6 +26,7 @@ const (
 	kindChunk      Kind = 7
 	kindEnd        Kind = 8
 	kindTaken      Kind = 9
+	kindOther      Kind = 10
 	FirstOfClients Kind = 16
 )
 
@@ -48,7 +49,24 @@ var (
 	ErrVersion = errors.New("version of the protocol differs")
 	// ErrRefused says that the other side has refused the connection, and why.
 	ErrRefused = errors.New("connection was refused")
+	// ErrIncarnation says that the other side is of another incarnation of the cluster. It comes
+	// with an *IncarnationError.
+	ErrIncarnation = errors.New("incarnation of the cluster differs")
 )
+
+// IncarnationError says of which incarnations of the cluster the two sides of a connection are.
+type IncarnationError struct{ Ours, Theirs uint64 }
+
+func (e *IncarnationError) Error() string {
+	old := "this side has"
+	if e.Ours > e.Theirs {
+		old = "the other side has"
+	}
+	return fmt.Sprintf("%v: a region was promoted, and %s the description of before: ours is of incarnation %d, the other one of %d", ErrIncarnation, old, e.Ours, e.Theirs)
+}
+
+// Unwrap returns ErrIncarnation.
+func (e *IncarnationError) Unwrap() error { return ErrIncarnation }
 
 // beginFrame appends the head of a frame, which endFrame completes.
 func beginFrame(dst []byte, kind Kind) (_ []byte, start int) {
@@ -127,9 +145,10 @@ const (
 
 // hello is what the one who dials says first.
 type hello struct {
-	version  uint32
-	purpose  purpose
-	from, to uint64
+	version     uint32
+	purpose     purpose
+	from, to    uint64
+	incarnation uint64
 }
 
 const helloMagic = "cleavNET"
@@ -137,7 +156,11 @@ const helloMagic = "cleavNET"
 func (h *hello) append(dst []byte) []byte {
 	dst = binary.LittleEndian.AppendUint32(append(dst, helloMagic...), h.version)
 	dst = append(dst, byte(h.purpose))
-	return binary.AppendUvarint(binary.AppendUvarint(dst, h.from), h.to)
+	dst = binary.AppendUvarint(binary.AppendUvarint(dst, h.from), h.to)
+	if h.incarnation > 0 {
+		dst = binary.AppendUvarint(dst, h.incarnation)
+	}
+	return dst
 }
 
 // decodeHello decodes a hello. Of one of another version only the version is decoded.
@@ -152,6 +175,9 @@ func decodeHello(b []byte) (h hello, err error) {
 	r := reader{b: b[len(helloMagic)+4:]}
 	h.purpose = purpose(r.byte())
 	h.from, h.to = r.uvarint(), r.uvarint()
+	if len(r.b) > 0 {
+		h.incarnation = r.uvarint()
+	}
 	if r.bad || len(r.b) > 0 || h.purpose < forMessages || h.purpose > forClient {
 		return h, fmt.Errorf("%w: hello", ErrFrame)
 	}

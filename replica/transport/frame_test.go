@@ -113,7 +113,7 @@ func FuzzMessage(f *testing.F) {
 // FuzzFrames: nothing panics, and a reader takes no more memory than has come.
 func FuzzFrames(f *testing.F) {
 	f.Add(appendFrame(appendFrame(nil, 20, nil), 21, []byte("x")))
-	h := hello{version: Version, purpose: forClient, from: 1, to: 2}
+	h := hello{version: Version, purpose: forClient, from: 1, to: 2, incarnation: 300}
 	f.Add(appendFrame(nil, kindHello, h.append(nil)))
 	f.Fuzz(func(t *testing.T, in []byte) {
 		r := newFrameReader(bytes.NewReader(in))

@@ -111,7 +111,7 @@ func (t *Transport) SendSnapshot(ctx context.Context, node, group, from, to uint
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(t.ctx, cancel)()
-	raw, in, err := dial(ctx, t.cfg.Dial, t.cfg.Credentials, p.address(), hello{purpose: forSnapshot, from: t.cfg.Node, to: node})
+	raw, in, err := dial(ctx, t.cfg.Dial, t.cfg.Credentials, p.address(), hello{purpose: forSnapshot, from: t.cfg.Node, to: node, incarnation: t.cfg.Incarnation})
 	if err != nil {
 		return err
 	}

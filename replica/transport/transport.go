@@ -44,14 +44,22 @@ type Handler interface {
 	Disconnected(node uint64)
 	// Client serves the connection of a client until it returns.
 	Client(ctx context.Context, c *Conn)
+	// Superseded tells that a node of a later incarnation of the cluster was met. It may be called
+	// more than once, and before New has returned.
+	Superseded(incarnation uint64)
 }
 
 // Config says what a Transport is made of.
 type Config struct {
 	Node        uint64
 	Credentials *Credentials
+	// Incarnation is that of the cluster.
+	Incarnation uint64
 	// Peers are the addresses of the other nodes.
 	Peers map[uint64]string
+	// Former are those of nodes from before a promotion. They are dialed so that they learn of it, if
+	// they ever run again.
+	Former map[uint64]string
 	// Listener accepts connections for this node. The Transport closes it.
 	Listener net.Listener
 	Dial     Dialer // nil: TCP
@@ -91,6 +99,9 @@ func New(cfg Config) *Transport {
 	t.ctx, t.cancel = context.WithCancel(context.Background())
 	for node, address := range cfg.Peers {
 		t.SetPeer(node, address)
+	}
+	for node, address := range cfg.Former {
+		t.tasks.Go(func() { t.tell(node, address) })
 	}
 	t.tasks.Go(t.listen)
 	return t
@@ -191,11 +202,12 @@ func (t *Transport) Peers() (out []PeerStatus) {
 func (t *Transport) dial(p *peer) {
 	wait := redialFirst
 	for t.ctx.Err() == nil {
-		raw, in, err := dial(t.ctx, t.cfg.Dial, t.cfg.Credentials, p.address(), hello{purpose: forMessages, from: t.cfg.Node, to: p.node})
+		raw, in, err := dial(t.ctx, t.cfg.Dial, t.cfg.Credentials, p.address(), hello{purpose: forMessages, from: t.cfg.Node, to: p.node, incarnation: t.cfg.Incarnation})
 		if err == nil {
 			wait = redialFirst
 			err = t.serve(p, newConn(raw, in, peerQueue))
 		}
+		t.compare(err)
 		p.mu.Lock()
 		p.mu.err = err
 		p.mu.Unlock()
@@ -204,6 +216,30 @@ func (t *Transport) dial(p *peer) {
 		case <-time.After(wait):
 		}
 		wait = min(2*wait, redialMost)
+	}
+}
+
+// tell dials a node from before a promotion again and again. What it learns is in the hello.
+func (t *Transport) tell(node uint64, address string) {
+	for t.ctx.Err() == nil {
+		raw, _, err := dial(t.ctx, t.cfg.Dial, t.cfg.Credentials, address, hello{purpose: forMessages, from: t.cfg.Node, to: node, incarnation: t.cfg.Incarnation})
+		if err == nil {
+			raw.NetConn().Close()
+		}
+		t.compare(err)
+		select {
+		case <-t.ctx.Done():
+		case <-time.After(redialMost):
+		}
+	}
+}
+
+// compare tells the Handler if a connection with a node came to nothing since that is of a later
+// incarnation.
+func (t *Transport) compare(err error) {
+	var other *IncarnationError
+	if errors.As(err, &other) && other.Theirs > t.cfg.Incarnation {
+		t.cfg.Handler.Superseded(other.Theirs)
 	}
 }
 
@@ -291,9 +327,12 @@ func (t *Transport) listen() {
 }
 
 func (t *Transport) welcome(plain net.Conn) {
-	raw, in, h, err := accept(t.ctx, plain, t.cfg.Credentials, t.cfg.Node)
+	raw, in, h, err := accept(t.ctx, plain, t.cfg.Credentials, t.cfg.Node, t.cfg.Incarnation)
 	p := t.peer(h.from)
 	if err != nil {
+		if h.purpose != forClient {
+			t.compare(err)
+		}
 		if p != nil && h.purpose == forMessages {
 			p.mu.Lock()
 			if p.mu.conn == nil {

@@ -48,6 +48,7 @@ func (r *recorder) Message(from, group uint64, m *pb.Message) {
 }
 func (r *recorder) Connected(node uint64)                         { r.note("connected %d", node) }
 func (r *recorder) Disconnected(node uint64)                      { r.note("disconnected %d", node) }
+func (r *recorder) Superseded(incarnation uint64)                 { r.note("superseded by %d", incarnation) }
 func (r *recorder) Snapshot(_ context.Context, s *Incoming) error { return r.snapshot(s) }
 func (r *recorder) Client(_ context.Context, c *Conn) {
 	if r.deaf {
@@ -188,7 +189,7 @@ func TestSendNeverWaits(t *testing.T) {
 		c := credentials(t, 0, 1)
 		one, r1 := node(&n, 1, c[1])
 		r1.deaf = true
-		client, err := DialClient(t.Context(), n.Dialer("client"), c[0], 1, address(1))
+		client, err := DialClient(t.Context(), n.Dialer("client"), c[0], 0, 1, address(1))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -256,7 +257,7 @@ func TestRefusals(t *testing.T) {
 				t.Errorf("%s: %v", test.what, test.err)
 			}
 		}
-		if err := greet(hello{version: Version + 1, purpose: forClient, to: 1}, 0, 1); !errors.Is(err, ErrVersion) {
+		if err := greet(hello{version: Version + 1, purpose: forClient, to: 1}, 0, 1, 0); !errors.Is(err, ErrVersion) {
 			t.Errorf("another version: %v", err)
 		}
 		if err := c[1].CheckNode(2, time.Now()); !errors.Is(err, ErrCertificate) {
@@ -281,10 +282,10 @@ func TestForeignClient(t *testing.T) {
 		// The server would be taken, so the refusal is the node's.
 		others[0].pool = c[0].pool
 		one, _ := node(&n, 1, c[1])
-		if conn, err := DialClient(t.Context(), n.Dialer("client"), others[0], 1, address(1)); !errors.Is(err, ErrCertificate) {
+		if conn, err := DialClient(t.Context(), n.Dialer("client"), others[0], 0, 1, address(1)); !errors.Is(err, ErrCertificate) {
 			t.Errorf("%v, %v", conn, err)
 		}
-		client, err := DialClient(t.Context(), n.Dialer("client"), c[0], 1, address(1))
+		client, err := DialClient(t.Context(), n.Dialer("client"), c[0], 0, 1, address(1))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -364,7 +365,7 @@ func TestCloseEndsAll(t *testing.T) {
 		one, _ := node(&n, 1, c[1], 2)
 		two, r2 := node(&n, 2, c[2], 1)
 		r2.snapshot = func(s *Incoming) error { _, err := io.ReadAll(s); return err }
-		client, err := DialClient(t.Context(), n.Dialer("client"), c[0], 1, address(1))
+		client, err := DialClient(t.Context(), n.Dialer("client"), c[0], 0, 1, address(1))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -21,7 +21,7 @@ type addCommand struct {
 	Dir      string `arg:"" help:"Directory that init has made, with the key of the authority."`
 	Address  string `arg:"" optional:"" help:"Address of the new node, host:port. Default: that of the node that it replaces."`
 	Replaces uint64 `help:"Node that will not come back, since its disk or its log is lost." placeholder:"NODE"`
-	Region   string `help:"Region of the node. Default: that of node 1."`
+	Region   string `help:"Region of the node. Default: that of the voters."`
 	Zone     string `help:"What fails together with it, such as its rack."`
 	Serve    bool   `help:"Run the node, on this machine."`
 }
@@ -90,7 +90,7 @@ func addNode(dir string, n cluster.Node, replaces uint64) (*cluster.Cluster, *cl
 		n.ID++
 	}
 	if n.Region == "" {
-		n.Region = d.Nodes[0].Region
+		n.Region = d.MainRegion()
 	}
 	d.Joined = append(d.Joined, n)
 	b, err := json.MarshalIndent(d, "", "  ")

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -76,7 +77,12 @@ func (c *backupCommand) Run(ctx context.Context, e *environment) error {
 		b.Containers = append(b.Containers, p.Containers...)
 	}
 	done := make(map[topology.GroupID]backupGroup)
-	rest := o.remnants(ctx, c.Region)
+	rest, made := o.remnants(ctx, c.Region)
+	for _, name := range slices.Sorted(maps.Keys(made)) {
+		if o.d.Container(name) == nil {
+			b.Containers = append(b.Containers, made[name])
+		}
+	}
 	for again := true; again; { // until no group has split or moved since it was exported
 		again = false
 		o.client.Refresh(ctx)
@@ -133,15 +139,19 @@ func (r *remnant) String() string {
 		r.ID, r.Container, r.node, r.Applied, r.Behind, r.Silent)
 }
 
-// remnants returns for each group the replica in a region that has most of it.
-func (o *operator) remnants(ctx context.Context, region string) map[topology.GroupID]*remnant {
-	out := make(map[topology.GroupID]*remnant)
+// remnants returns for each group the replica in a region that has most of it, and the containers that
+// were made while the cluster ran.
+func (o *operator) remnants(ctx context.Context, region string) (map[topology.GroupID]*remnant, map[string]cluster.Container) {
+	out, made := make(map[topology.GroupID]*remnant), make(map[string]cluster.Container)
 	if region == "" {
-		return out
+		return out, made
 	}
 	for _, s := range statusOf(ctx, o.client, o.d) {
 		if n := o.d.Node(s.Node); s.Status == nil || n == nil || n.Region != region {
 			continue
+		}
+		for _, t := range s.Status.Containers {
+			made[t.Name] = t
 		}
 		for _, g := range s.Status.Groups {
 			id := topology.GroupID(g.ID)
@@ -150,7 +160,7 @@ func (o *operator) remnants(ctx context.Context, region string) map[topology.Gro
 			}
 		}
 	}
-	return out
+	return out, made
 }
 
 // export writes the content of a group to a file: what a remnant has, unless that is nil.

@@ -56,6 +56,7 @@ func (c *serveCommand) joinMetadata(ctx context.Context, d *cluster.Cluster, me 
 	if err != nil {
 		return nil, errors.Join(err, etcd.Close())
 	}
+	store.BeginAt(d.FirstID())
 	size := int64(c.Disk)
 	if size == 0 {
 		if size, err = freeOn(c.Dir); err != nil {
@@ -77,7 +78,7 @@ func (c *serveCommand) joinMetadata(ctx context.Context, d *cluster.Cluster, me 
 	ctx, m.end = context.WithCancel(alone)
 	for i := range d.Metadata.Members {
 		if d.Metadata.Members[i].Node == me.ID {
-			m.etcd.Go(func() { runEtcd(alone, d.Metadata, &d.Metadata.Members[i], c.Dir, log) })
+			m.etcd.Go(func() { runEtcd(alone, d, &d.Metadata.Members[i], c.Dir, log) })
 		}
 	}
 	m.tasks.Go(func() { m.agent.Run(ctx) })
@@ -110,13 +111,17 @@ func freeOn(dir string) (int64, error) {
 
 // runEtcd runs the etcd within a node until ctx ends. If it fails, the node goes on, and the etcd is
 // started again.
-func runEtcd(ctx context.Context, d *cluster.Metadata, me *cluster.Member, dir string, log *slog.Logger) {
+func runEtcd(ctx context.Context, d *cluster.Cluster, me *cluster.Member, dir string, log *slog.Logger) {
+	data := metadataDir
+	if d.Incarnation > 0 { // that of before has other members
+		data = fmt.Sprint(metadataDir, "-", d.Incarnation)
+	}
 	name := func(node uint64) string { return fmt.Sprint("node", node) }
 	e := meta.Embedded{
-		Dir: filepath.Join(dir, metadataDir), Name: name(me.Node), Client: "https://" + me.Client, ServerName: transport.AnyNode,
+		Dir: filepath.Join(dir, data), Name: name(me.Node), Client: "https://" + me.Client, ServerName: transport.AnyNode,
 		CA: filepath.Join(dir, transport.AuthorityFile), Cert: filepath.Join(dir, transport.CertificateFile), Key: filepath.Join(dir, transport.KeyFile),
 	}
-	for _, o := range d.Members {
+	for _, o := range d.Metadata.Members {
 		e.Members = append(e.Members, meta.Member{Name: name(o.Node), Peer: "https://" + o.Peer})
 	}
 	for ctx.Err() == nil {

@@ -64,6 +64,7 @@ func newOperator(dir string, f *etcdFlags) (*operator, error) {
 		o.close()
 		return nil, err
 	}
+	o.store.BeginAt(d.FirstID())
 	return o, nil
 }
 
@@ -138,7 +139,7 @@ func (c *containerCommand) Run(ctx context.Context, e *environment) error {
 	if o.d.Container(t.Name) != nil {
 		return fmt.Errorf("container %q is in %s", t.Name, descriptionName)
 	}
-	region := o.d.Nodes[0].Region
+	region := o.d.MainRegion()
 	t.Replicas = o.voters()
 	if t.Nodes, err = o.usable(ctx, region, t.Replicas); err != nil {
 		return err

@@ -70,8 +70,8 @@ func newTrial(ctx context.Context, dir string, containers []cluster.Container, p
 	return t, t.ready(ctx, time.Minute)
 }
 
-// start starts a node.
-func (t *trial) start(node uint64) error {
+// start starts a node, with more flags than usual.
+func (t *trial) start(node uint64, more ...string) error {
 	self, err := os.Executable()
 	if err != nil {
 		return err
@@ -83,7 +83,7 @@ func (t *trial) start(node uint64) error {
 	if t.profile {
 		args = append(args, "--profile", filepath.Join(t.dir, fmt.Sprintf("node%d.pprof", node)))
 	}
-	p := &process{cmd: exec.Command(self, args...), log: new(bytes.Buffer), done: make(chan struct{})}
+	p := &process{cmd: exec.Command(self, append(args, more...)...), log: new(bytes.Buffer), done: make(chan struct{})}
 	p.cmd.Stderr = p.log
 	p.cmd.SysProcAttr = tied()
 	if err := p.cmd.Start(); err != nil {

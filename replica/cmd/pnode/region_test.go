@@ -4,22 +4,28 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/replica/cluster"
+	"github.com/cleavestore/cleave/replica/host"
 	"github.com/cleavestore/cleave/replica/protocol"
 	"github.com/cleavestore/cleave/replica/topology"
 )
 
-// TestRegionLost: the planner gives each group a reader in another region. The main region is lost
-// while clients write. What the reader has is backed up and restored in a new cluster. What is missing
-// there was acknowledged within the time that the backup has shown.
+// TestRegionLost: the planner gives each group a reader in another region, also those of a container
+// that was made while the cluster ran. The main region is lost while clients write. What the reader has
+// is backed up and restored in a new cluster. What is missing there was acknowledged within the time
+// that the backup has shown. Then the region is promoted: it has what the backup has, takes writes, and
+// nodes that join get voters. Nodes of before that come back end.
 func TestRegionLost(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes half a minute")
@@ -44,10 +50,11 @@ func TestRegionLost(t *testing.T) {
 	for _, n := range one.d.All() {
 		must(t, one.start(n.ID))
 	}
+	command(t, "container", one.dir, "made:/k:1", "--readers", "us")
 	for ready := false; !ready; time.Sleep(100 * time.Millisecond) {
 		must(t, errors.Join(ctx.Err(), one.running()))
 		one.client.Refresh(ctx)
-		ready = true
+		ready = len(one.client.Descriptors()) == 3
 		for _, g := range one.client.Descriptors() {
 			on, _ := g.On(4)
 			ready = ready && on.Role == topology.Learner && g.Voters() == 3
@@ -59,6 +66,23 @@ func TestRegionLost(t *testing.T) {
 		_, err := one.client.Upsert(ctx, "items", key(len(acked)), fmt.Appendf(nil, `{"id":"i","k":"key%d"}`, len(acked)))
 		must(t, err)
 		acked = append(acked, time.Now())
+	}
+	_, err = one.client.Upsert(ctx, "made", key(0), []byte(`{"id":"i","k":"key0"}`))
+	must(t, err)
+	one.wait(ctx, t, "the reader of the other container", func() bool {
+		_, failed := one.client.Read(ctx, protocol.Strong, "made", key(0), "i")
+		s, gone := one.client.Status(ctx, 4)
+		must(t, errors.Join(failed, gone))
+		at := make(map[uint64]uint64) // entries that node 4 has
+		for _, g := range s.Groups {
+			at[g.ID] = g.Applied
+		}
+		leader, gone := one.client.Status(ctx, one.leader(ctx, t, one.client.GroupOf("made", key(0))))
+		must(t, gone)
+		return slices.ContainsFunc(leader.Groups, func(g host.GroupStatus) bool { return g.Container == "made" && g.Applied == at[g.ID] })
+	})
+	if status, _, errs := run(t, "promote", one.dir, "--region", "us", "--yes"); status != 1 || !strings.Contains(errs, "not lost") {
+		t.Errorf("promoted while voters answer: status %d, %s", status, errs)
 	}
 	for node := uint64(1); node <= 3; node++ {
 		must(t, one.signal(node, syscall.SIGKILL))
@@ -78,18 +102,23 @@ func TestRegionLost(t *testing.T) {
 		must(t, err)
 		shown[id] = time.Duration(s * float64(time.Second))
 	}
-	if len(shown) != 2 {
+	if len(shown) != 2 { // those of items
 		t.Fatal(out)
 	}
-	two, err := newTrial(ctx, filepath.Join(t.TempDir(), "other"), []cluster.Container{{Name: "items", PartitionKey: []string{"/k"}, Partitions: 2}}, false, false)
+	two, err := newTrial(ctx, filepath.Join(t.TempDir(), "other"), []cluster.Container{
+		{Name: "items", PartitionKey: []string{"/k"}, Partitions: 2}, {Name: "made", PartitionKey: []string{"/k"}, Partitions: 1},
+	}, false, false)
 	must(t, err)
 	defer two.close()
 	command(t, "restore", saved, two.dir)
-	missing := 0
+	_, err = two.client.Read(ctx, protocol.Strong, "made", key(0), "i")
+	must(t, err)
+	missing, there := 0, make(map[int]bool)
 	for i, at := range acked {
 		_, err := two.client.Read(ctx, protocol.Strong, "items", key(i), "i")
 		switch {
 		case err == nil:
+			there[i] = true
 		case !errors.Is(err, engine.ErrNotFound):
 			t.Fatal(err)
 		default:
@@ -104,4 +133,100 @@ func TestRegionLost(t *testing.T) {
 	if missing == len(acked) {
 		t.Error("nothing was saved")
 	}
+	one.promote(ctx, t)
+	for i := range acked {
+		if _, err := one.client.Read(ctx, protocol.Strong, "items", key(i), "i"); err != nil && (there[i] || !errors.Is(err, engine.ErrNotFound)) {
+			t.Errorf("item %d, which the backup has: %v: %v", i, there[i], err)
+		}
+	}
+	_, err = one.client.Read(ctx, protocol.Strong, "made", key(0), "i")
+	must(t, err)
+	one.grow(ctx, t)
+}
+
+// wait waits until something is so.
+func (one *trial) wait(ctx context.Context, t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for !is() {
+		if err := errors.Join(ctx.Err(), one.running()); err != nil {
+			t.Fatalf("%s: %v", what, err)
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+}
+
+// leader returns the node that leads a group.
+func (one *trial) leader(ctx context.Context, t *testing.T, group uint64) (node uint64) {
+	t.Helper()
+	one.wait(ctx, t, "a leader", func() bool {
+		for _, s := range statusOf(ctx, one.client, one.d) {
+			if s.Status != nil && slices.ContainsFunc(s.Status.Groups, func(g host.GroupStatus) bool { return g.ID == group && g.Leads }) {
+				node = s.Node
+			}
+		}
+		return node != 0
+	})
+	return node
+}
+
+// promote promotes the region of node 4, starts the node again, and writes there. Then nodes of before
+// come back.
+func (one *trial) promote(ctx context.Context, t *testing.T) {
+	name := filepath.Join(one.dir, descriptionName)
+	before, err := os.ReadFile(name)
+	must(t, err)
+	shown := command(t, "promote", one.dir, "--region", "us")
+	if !regexp.MustCompile(`(?s)group \d+ of items: node 4 has it up to entry \d+, the newest of 20.*group \d+ of made: node 4.*3 groups can go on in region "us".*nodes \[1 2 3\] are given up.*Nothing was changed`).MatchString(shown) {
+		t.Error(shown)
+	}
+	if now, failed := os.ReadFile(name); failed != nil || string(now) != string(before) {
+		t.Fatalf("the description has changed: %v: %s", failed, now)
+	}
+	t.Log(command(t, "promote", one.dir, "--region", "us", "--yes"))
+	must(t, one.signal(4, syscall.SIGTERM))
+	must(t, one.start(4))
+	one.client.Close()
+	one.client, one.d, err = openClient(one.dir)
+	must(t, err)
+	for _, c := range []string{"items", "made"} {
+		_, err = one.client.Upsert(ctx, c, engine.StringKey("after"), []byte(`{"id":"i","k":"after"}`))
+		must(t, err)
+	}
+	old := filepath.Join(one.dir, "cluster-0.json")
+	for _, more := range [][]string{{"--cluster", old}, {"--cluster", old}, nil} { // it ends; is refused; is given up
+		for node := uint64(1); node <= 3; node++ {
+			must(t, one.start(node, more...))
+		}
+		for node := uint64(1); node <= 3; node++ {
+			p := one.nodes[node]
+			delete(one.nodes, node)
+			select {
+			case <-p.done:
+			case <-ctx.Done():
+				t.Fatalf("node %d goes on", node)
+			}
+			if want := "earlier incarnation|gone for good"; p.cmd.ProcessState.ExitCode() != 1 || !regexp.MustCompile(want).MatchString(p.log.String()) {
+				t.Errorf("node %d has ended: %v: %s", node, p.cmd.ProcessState, p.log)
+			}
+		}
+	}
+	must(t, one.running())
+}
+
+// grow adds a node to the promoted region, and waits until it has voters of all groups: the metadata store
+// that the region has now knows the map.
+func (one *trial) grow(ctx context.Context, t *testing.T) {
+	free, err := freeAddresses(1)
+	must(t, err)
+	d, n, err := addNode(one.dir, cluster.Node{Address: free[0]}, 0)
+	must(t, err)
+	if n.ID != 5 || n.Region != "us" {
+		t.Errorf("%+v", n)
+	}
+	one.d = d
+	must(t, one.start(n.ID))
+	one.wait(ctx, t, "two voters of each group", func() bool {
+		one.client.Refresh(ctx)
+		return !slices.ContainsFunc(one.client.Descriptors(), func(g *topology.Group) bool { return g.Voters() != 2 })
+	})
 }

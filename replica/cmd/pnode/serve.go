@@ -99,7 +99,12 @@ func (c *serveCommand) Run(ctx context.Context, e *environment) (err error) {
 		return fmt.Errorf("node %d: %w: %s in %s is to be an address of this machine", node, err, me.Address, c.Cluster)
 	}
 	defer listener.Close()
-	peers := make(map[uint64]string)
+	peers, former := make(map[uint64]string), make(map[uint64]string)
+	if d.Promotion != nil {
+		for _, id := range d.Promotion.Lost {
+			former[id] = d.Node(id).Address
+		}
+	}
 	for _, n := range d.All() {
 		if n.ID != node {
 			peers[n.ID] = n.Address
@@ -115,7 +120,7 @@ func (c *serveCommand) Run(ctx context.Context, e *environment) (err error) {
 			return m != nil && m.agent.Draining(node)
 		},
 		Network: func(handler transport.Handler) (host.Network, error) {
-			return transport.New(transport.Config{Node: node, Credentials: creds, Peers: peers, Listener: listener, Handler: handler}), nil
+			return transport.New(transport.Config{Node: node, Credentials: creds, Incarnation: d.Incarnation, Peers: peers, Former: former, Listener: listener, Handler: handler}), nil
 		},
 	})
 	if errors.Is(err, raftlog.ErrLost) || errors.Is(err, group.ErrBehind) || errors.Is(err, host.ErrIdentity) {
