@@ -17,7 +17,7 @@ func texts(list []json.RawMessage) (out []string) {
 }
 
 // TestComputedProperties: a computed property stands in every clause, and in no document.
-// _self and _attachments stand in filters.
+// _self and _attachments stand in filters. Queries of scripts have the same results.
 func TestComputedProperties(t *testing.T) {
 	s := start(t, nil)
 	s.do(201, "POST", "/dbs", `{"id":"d"}`)
@@ -25,7 +25,7 @@ func TestComputedProperties(t *testing.T) {
 		{"name":"low","query":"SELECT VALUE LOWER(x.name) FROM x"},{"name":"sum","query":"SELECT VALUE c.n + 1 FROM c"}]}`)
 	docs := "/dbs/d/colls/c/docs"
 	for i, name := range []string{"Ada", "BOB", "ada", "Cy"} {
-		s.do(201, "POST", docs, fmt.Sprintf(`{"id":"%d","pk":"a","name":%q,"n":%d}`, i, name, i), pk, `["a"]`)
+		s.do(201, "POST", docs, fmt.Sprintf(`{"id":"%d","pk":"a","name":%q,"n":%d,"list":[%s]}`, i, name, i, []string{"", fmt.Sprint(i)}[min(i, 1)]), pk, `["a"]`)
 	}
 	for text, want := range map[string][]string{
 		"SELECT VALUE c.id FROM c WHERE c.low = 'ada'":                                  {`"0"`, `"2"`},
@@ -36,9 +36,20 @@ func TestComputedProperties(t *testing.T) {
 		"SELECT VALUE c.id FROM c WHERE c['low'] = 'cy'":                                {`"3"`},
 		"SELECT VALUE c.id FROM c WHERE c._attachments = 'attachments/' AND c.id < '1'": {`"0"`},
 		"SELECT VALUE c.id FROM c WHERE STARTSWITH(c._self, 'dbs/') AND c.name = 'Cy'":  {`"3"`},
+		"SELECT VALUE [c.low, x] FROM c JOIN x IN c.list WHERE x < c.sum":               {`["bob",1]`, `["ada",2]`, `["cy",3]`},
+		"SELECT c.low FROM c JOIN (SELECT VALUE x FROM x IN c.list WHERE x < c.sum) y":  {`{"low":"bob"}`, `{"low":"ada"}`, `{"low":"cy"}`},
+		"SELECT VALUE c.low FROM c WHERE EXISTS(SELECT 1 FROM x IN c.list WHERE x = 3)": {`"cy"`},
+		"SELECT DISTINCT VALUE c.low FROM c ORDER BY c.low":                             {`"ada"`, `"bob"`, `"cy"`},
 	} {
 		if got, _ := s.query(docs, text, pk, `["a"]`); !slices.Equal(texts(got), want) {
 			t.Errorf("%s: %s, want %s", text, texts(got), want)
+		}
+		asked, _ := json.Marshal(text)
+		r := s.execute(200, `function () {
+			__.queryDocuments(__.getSelfLink(), `+string(asked)+`, function (err, list) { if (err) throw err; getContext().getResponse().setBody(list) })
+		}`, "[]")
+		if got := string(r.body); got != "["+strings.Join(want, ",")+"]" {
+			t.Errorf("a script, %s: %s, want %s", text, got, want)
 		}
 	}
 	all, _ := s.query(docs, "SELECT * FROM c WHERE c.low = 'cy'", pk, `["a"]`)

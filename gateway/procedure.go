@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/cleavestore/cleave/engine"
+	"github.com/cleavestore/cleave/gateway/internal/computed"
 	"github.com/cleavestore/cleave/gateway/internal/resourceid"
 	"github.com/cleavestore/cleave/gateway/internal/script"
 	"github.com/cleavestore/cleave/internal/sql/eval"
@@ -280,6 +281,9 @@ func (t *scriptTx) query(op *script.Operation, a *script.Answer) error {
 	}
 	tree, err := syntax.Parse(op.Query)
 	if err == nil {
+		tree, err = computed.PutIn(tree, op.Query, t.k.record.Definition.ComputedProperties)
+	}
+	if err == nil {
 		tree, err = tree.Bind(op.Query, parameters)
 	}
 	if err != nil {
@@ -293,7 +297,11 @@ func (t *scriptTx) query(op *script.Operation, a *script.Answer) error {
 		}
 		options.UDF = t.functions.named
 	}
-	q, err := eval.Compile(op.Query, overArray(tree), options)
+	// What is refused from clients is refused here.
+	q, err := eval.Compile(op.Query, tree, options)
+	if err == nil {
+		q, err = eval.Compile(op.Query, overArray(tree), options)
+	}
 	if err != nil {
 		return badf("query: %v", err)
 	}
@@ -333,31 +341,44 @@ func (t *scriptTx) query(op *script.Operation, a *script.Answer) error {
 
 // overArray returns a query over documents as one over an array of them.
 func overArray(q *syntax.Query) *syntax.Query {
-	if q.From == nil || q.From.Query != nil {
+	if q.From == nil {
 		return q
 	}
 	out := *q
-	base := q.From.Collection
-	for {
-		if m, ok := base.(*syntax.Member); ok {
-			base = m.Of
-		} else if i, ok := base.(*syntax.Index); ok {
-			base = i.Of
-		} else {
-			break
-		}
-	}
 	name := q.From.Name
-	if base != q.From.Collection || q.From.In {
-		// FROM c.children, or FROM x IN c.children: first the documents, then what is in them.
-		id, ok := base.(*syntax.Ident)
-		if !ok {
-			return q
-		}
-		name = id.Name
+	if _, whole := q.From.Collection.(*syntax.Ident); !whole || q.From.In {
+		// FROM c.children, FROM x IN c.children or FROM (SELECT … FROM c) AS x: first the documents,
+		// then what is in them.
+		name = documentName(q.From)
 		part := *q.From
+		if q.Star && len(q.Joins) == 0 {
+			out.Star, out.Value, out.Items = false, true, []syntax.Item{{Expr: &syntax.Ident{At: syntax.At(part.At), Name: part.Name}}}
+		}
 		out.Joins = append([]*syntax.Source{&part}, q.Joins...)
 	}
 	out.From = &syntax.Source{At: q.From.At, Name: name, In: true, Collection: &syntax.Ident{At: syntax.At(q.From.At), Name: name}, Named: true}
 	return &out
+}
+
+// documentName returns the name that the documents have in a source. A subquery may have none
+// for them.
+func documentName(s *syntax.Source) string {
+	for s.Query != nil {
+		if s.Query.From == nil {
+			return "(documents)"
+		}
+		s = s.Query.From
+	}
+	for e := s.Collection; ; {
+		switch of := e.(type) {
+		case *syntax.Member:
+			e = of.Of
+		case *syntax.Index:
+			e = of.Of
+		case *syntax.Ident:
+			return of.Name
+		default:
+			return s.Name
+		}
+	}
 }

@@ -317,6 +317,36 @@ func TestTriggers(t *testing.T) {
 	count(5)
 }
 
+// TestScriptsAskAsClients: queries of scripts have the results of the same queries of clients, whatever
+// they have behind FROM.
+func TestScriptsAskAsClients(t *testing.T) {
+	s := start(t, nil)
+	docs := s.items()
+	s.do(201, "POST", docs, `{"id":"1","pk":"a","tags":["x","y"],"o":{"l":[1,2]}}`, pk, `["a"]`)
+	s.do(201, "POST", docs, `{"id":"2","pk":"a","tags":["x"],"o":{"l":[7]}}`, pk, `["a"]`)
+	for _, text := range []string{
+		"SELECT VALUE d.id FROM c AS d", "SELECT * FROM c.o", "SELECT * FROM c.o.l", "SELECT VALUE x FROM c.o.l x", "SELECT VALUE x FROM x IN c.o['l'] ORDER BY x DESC",
+		"SELECT * FROM x IN c.tags", "SELECT VALUE d.id FROM c d JOIN t IN d.tags WHERE t = 'y'", "SELECT VALUE l[0] FROM c.o.l",
+		"SELECT VALUE t FROM (SELECT VALUE c.id FROM c) AS t", "SELECT VALUE t FROM (SELECT VALUE 1) AS t", "SELECT * FROM (SELECT c.id FROM c) AS t",
+		"SELECT VALUE t.x FROM (SELECT x, c.id FROM c JOIN x IN c.tags) t", "SELECT VALUE t FROM t IN (SELECT VALUE c.tags FROM c)",
+		"SELECT VALUE u FROM (SELECT VALUE x FROM x IN c.tags WHERE x = 'y') AS u", "SELECT VALUE u FROM (SELECT VALUE z FROM (SELECT VALUE c.id FROM c) AS z) AS u",
+		"SELECT VALUE COUNT(1) FROM (SELECT VALUE c.id FROM c) AS t",
+	} {
+		list, _ := s.query(docs, text, pk, `["a"]`)
+		want := "[" + strings.Join(texts(list), ",") + "]"
+		asked, _ := json.Marshal(text)
+		r := s.execute(200, `function () {
+			__.queryDocuments(__.getSelfLink(), `+string(asked)+`, function (err, list) { if (err) throw err; getContext().getResponse().setBody(list) })
+		}`, "[]")
+		if got := string(r.body); got != want || len(list) == 0 {
+			t.Errorf("%s: a script finds %s, a client %s", text, got, want)
+		}
+	}
+	text := "SELECT VALUE t FROM (SELECT VALUE COUNT(1) FROM x IN c.tags) AS t"
+	s.do(400, "POST", docs, `{"query":"`+text+`"}`, "x-ms-documentdb-query", "True", "Content-Type", "application/query+json", pk, `["a"]`)
+	s.execute(400, `function () { __.queryDocuments(__.getSelfLink(), "`+text+`") }`, "[]")
+}
+
 // TestFunctionsInScripts: queries of scripts and triggers call user-defined functions, in the process of
 // the script, also where all places of scripts are taken. What functions throw is told to the script, and an
 // endless one ends with it.

@@ -81,16 +81,8 @@ func Put(text string, definition json.RawMessage, path string) (string, error) {
 	if strings.Contains(text, attachments) {
 		all[attachments] = "SELECT VALUE 'attachments/' FROM c"
 	}
-	if len(definition) > 0 {
-		var list []property
-		if err := json.Unmarshal(definition, &list); err != nil {
-			return text, err
-		}
-		for _, p := range list {
-			if strings.Contains(text, p.Name) {
-				all[p.Name] = p.Query
-			}
-		}
+	if err := add(all, text, definition); err != nil {
+		return text, err
 	}
 	if len(all) == 0 {
 		return text, nil
@@ -103,4 +95,30 @@ func Put(text string, definition json.RawMessage, path string) (string, error) {
 		return text, err
 	}
 	return tree.String(), nil
+}
+
+// PutIn is Put for the tree of the text, over documents that have their system members.
+func PutIn(tree *syntax.Query, text string, definition json.RawMessage) (*syntax.Query, error) {
+	all := make(map[string]string)
+	if err := add(all, text, definition); err != nil {
+		return nil, err
+	}
+	return sql.Substitute(text, tree, all)
+}
+
+// add adds the properties of a definition that a text may name.
+func add(all map[string]string, text string, definition json.RawMessage) error {
+	if len(definition) == 0 {
+		return nil
+	}
+	var list []property
+	if err := json.Unmarshal(definition, &list); err != nil {
+		return err
+	}
+	for _, p := range list {
+		if strings.Contains(text, p.Name) {
+			all[p.Name] = p.Query
+		}
+	}
+	return nil
 }
