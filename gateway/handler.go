@@ -71,6 +71,7 @@ type Handler struct {
 	catalog *catalog
 	auth    *authorizer
 	bodies  *budget.Budget
+	queries *budget.Budget // counts queries
 	scripts *script.Pool
 	quirks  bool
 	shared  *counters
@@ -120,6 +121,7 @@ func New(ctx context.Context, db *engine.DB, options *Options) (*Handler, error)
 	}
 	h.scripts = script.NewPool(scriptPlaces, script.DefaultLimits)
 	h.bodies = budget.New(max(h.o.MemoryBytes, maxBody))
+	h.queries = budget.New(queryPlaces())
 	rand.Read(h.shared.prefix[:]) // never fails
 	var err error
 	if h.o.SignatureClock == nil {

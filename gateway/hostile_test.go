@@ -4,10 +4,12 @@ import (
 	"bufio"
 	"bytes"
 	"cmp"
+	"context"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -185,6 +187,35 @@ func TestLongID(t *testing.T) {
 	if !strings.Contains(string(r.body), `"statusCode":400`) {
 		t.Errorf("batch: %s", r.body)
 	}
+}
+
+// TestQueryPlaces: queries that would be evaluated beside too many others wait, and nothing else does.
+func TestQueryPlaces(t *testing.T) {
+	s := start(t, nil)
+	docs := s.items()
+	item := []string{pk, `["a"]`}
+	query := append([]string{"x-ms-documentdb-isquery", "true", "Content-Type", "application/query+json"}, item...)
+	s.do(201, "POST", docs, `{"id":"1","pk":"a"}`, item...)
+	places := queryPlaces()
+	if err := s.h.queries.Take(t.Context(), places); err != nil {
+		t.Fatal(err)
+	}
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	const text = `{"query":"SELECT VALUE COUNT(1) FROM c"}`
+	w := httptest.NewRecorder()
+	s.h.ServeHTTP(w, s.signed("POST", docs, []byte(text), query...).WithContext(gone))
+	if w.Code != 503 {
+		t.Errorf("a client that has gone while its query waits: %d %s", w.Code, w.Body)
+	}
+	s.do(200, "GET", docs+"/1", "", item...)
+	s.do(200, "PUT", docs+"/1", `{"id":"1","pk":"a"}`, item...)
+	s.h.queries.Give(places - 1)
+	for range 2 { // one place is enough, and each query gives it back
+		s.do(200, "POST", docs, text, query...)
+	}
+	s.do(400, "POST", docs, `{"query":"SELECT"}`, query...)
+	s.do(200, "POST", docs, text, query...)
 }
 
 // FuzzKey: a partition key is refused, or means what its text form says.

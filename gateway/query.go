@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"net/http"
+	"runtime"
 	"strconv"
 	"strings"
 	"time"
@@ -165,14 +166,32 @@ func (c *call) queryItems(k *container) error {
 	case ok:
 		return c.answerPage(k, out)
 	}
-	s, err := k.parse(text, c.withFunctions(k, text, parameters))
-	if err != nil {
+	if out, err = c.evaluate(k, &p, text, parameters, size); err != nil {
 		return err
 	}
-	if out, err = c.runQuery(k, &p, s, size); err != nil {
-		return k.outcome(err)
-	}
 	return c.answerPage(k, out)
+}
+
+// queryPlaces returns how many queries are evaluated at a time. Each may take 64 MiB for its groups and
+// 32 MiB for the values of a row.
+func queryPlaces() int64 { return max(8, 4*int64(runtime.GOMAXPROCS(0))) }
+
+// evaluate evaluates one page of a query when it has a place, which it gives up before the page is sent:
+// a client that reads slowly holds none.
+func (c *call) evaluate(k *container, p *place, text string, parameters map[string]any, size int) (*page, error) {
+	if err := c.queries.Take(c.ctx, 1); err != nil {
+		return nil, failf(http.StatusServiceUnavailable, "as many other queries are evaluated as may be at a time: %v", err)
+	}
+	defer c.queries.Give(1)
+	s, err := k.parse(text, c.withFunctions(k, text, parameters))
+	if err != nil {
+		return nil, err
+	}
+	out, err := c.runQuery(k, p, s, size)
+	if err != nil {
+		return nil, k.outcome(err)
+	}
+	return out, nil
 }
 
 // page is a page of results.
