@@ -10,12 +10,15 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"io"
 	"math/big"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/cleavestore/cleave/internal/vfs"
 )
 
 // Names of files with certificates and keys, in PEM.
@@ -140,6 +143,78 @@ func (a *Authority) issue(dir string, names []string, now time.Time, use ...x509
 		return err
 	}
 	return writeNew(filepath.Join(dir, AuthorityFile), a.pem, 0o644)
+}
+
+// Renew gives the authority and one directory of IssueNode or IssueClient new times: each gets a new
+// certificate of the same key and names. So old and new ones are accepted beside each other while both are
+// valid, and a crash leaves a whole pair. Only AuthorityFile and CertificateFile change. A node that runs reads
+// them when it is started again. Error: ErrCertificate if the directory has no certificate of the authority.
+func (a *Authority) Renew(dir string, now time.Time) error {
+	name := filepath.Join(dir, CertificateFile)
+	content, err := os.ReadFile(name)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrCertificate, err)
+	}
+	block, _ := pem.Decode(content)
+	if block == nil {
+		return fmt.Errorf("%s: %w: the file has no certificate", name, ErrCertificate)
+	}
+	old, err := x509.ParseCertificate(block.Bytes)
+	if err == nil {
+		err = old.CheckSignatureFrom(a.cert)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w: %w", name, ErrCertificate, err)
+	}
+	der, err := x509.CreateCertificate(rand.Reader, again(old, now), a.cert, old.PublicKey, a.key)
+	if err != nil {
+		return err
+	}
+	if err = replace(filepath.Join(dir, AuthorityFile), a.pem); err != nil {
+		return err
+	}
+	return replace(name, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
+}
+
+// RenewAuthority gives the certificate of the authority in a directory new times, and returns the authority.
+func RenewAuthority(dir string, now time.Time) (*Authority, error) {
+	a, err := LoadAuthority(dir)
+	if err != nil {
+		return nil, err
+	}
+	t := again(a.cert, now)
+	der, err := x509.CreateCertificate(rand.Reader, t, t, &a.key.PublicKey, a.key)
+	if err != nil {
+		return nil, err
+	}
+	if a.cert, err = x509.ParseCertificate(der); err != nil {
+		return nil, err
+	}
+	a.pem = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+	return a, replace(filepath.Join(dir, AuthorityFile), a.pem)
+}
+
+// again returns the template of a certificate like another one, from now on.
+func again(old *x509.Certificate, now time.Time) *x509.Certificate {
+	t := template(now)
+	t.Subject, t.DNSNames = old.Subject, old.DNSNames
+	t.KeyUsage, t.ExtKeyUsage = old.KeyUsage, old.ExtKeyUsage
+	t.IsCA, t.BasicConstraintsValid = old.IsCA, old.BasicConstraintsValid
+	return t
+}
+
+// replace replaces a file as a whole.
+func replace(name string, b []byte) error {
+	fs, err := vfs.OpenRoot(filepath.Dir(name))
+	if err != nil {
+		return err
+	}
+	base := filepath.Base(name)
+	err = vfs.WriteFileAtomic(fs, base+".tmp", base, b)
+	if c, ok := fs.(io.Closer); ok {
+		err = errors.Join(err, c.Close())
+	}
+	return err
 }
 
 func writeKey(name string, key *ecdsa.PrivateKey) error {

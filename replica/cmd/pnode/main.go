@@ -25,6 +25,7 @@ type commands struct {
 	Init      initCommand      `cmd:"" help:"Make a new cluster: its description, certificates, and directories of nodes."`
 	Serve     serveCommand     `cmd:"" help:"Run a node."`
 	Add       addCommand       `cmd:"" help:"Add a node to a cluster: its id, certificate and directory."`
+	Renew     renewCommand     `cmd:"" help:"Give all certificates of a cluster new times."`
 	Drain     drainCommand     `cmd:"" help:"Have a node lose its replicas, and show how far that is."`
 	Move      moveCommand      `cmd:"" help:"Move a replica of a group from one node to another."`
 	Container containerCommand `cmd:"" help:"Make a container while the cluster runs."`
