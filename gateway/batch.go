@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 
 	"github.com/cleavestore/cleave/engine"
 )
@@ -39,6 +40,16 @@ const maxBatch = 100
 
 // batchBytes is how many bytes the documents of a transactional batch may have.
 const batchBytes = 2 << 20
+
+// answerBytes is how many bytes of documents the results of a batch may have, after which no operation is
+// begun. It is more than the documents of a request, which come back.
+const answerBytes = 2 * maxBody
+
+// tooMuch says that an operation was not begun because of the results of those before it. Clients send
+// that of a bulk again.
+func tooMuch() *failure {
+	return failf(http.StatusRequestEntityTooLarge, "the results of the operations before have %d bytes or more, so it was not carried out: send it again, with fewer", answerBytes).withSub(subAnswerLarge)
+}
 
 // bulkWorkers is how many operations of a bulk are carried out at a time.
 const bulkWorkers = 16
@@ -133,10 +144,15 @@ func (c *call) transact(k *container, key engine.PartitionKey, ops []operation) 
 	var charge float64
 	metas, err := k.items.UpdateWith(c.ctx, key, &engine.UpdateOptions{Charge: &charge}, func(tx *engine.Tx) error {
 		results = make([]result, len(ops))
+		held := 0
 		for i := range ops {
+			if held >= answerBytes {
+				return &opError{i, tooMuch()}
+			}
 			if err := c.inTx(tx, k, &ops[i], &results[i]); err != nil {
 				return &opError{i, err}
 			}
+			held += len(results[i].stored)
 		}
 		return nil
 	})
@@ -266,6 +282,7 @@ func (c *call) bulk(k *container, given []batchOperation, ops []operation) error
 	sub := *c
 	sub.ctx = ctx
 	var work sync.WaitGroup
+	var held atomic.Int64 // bytes of documents in results
 	for _, line := range lines {
 		if len(line) == 0 {
 			continue
@@ -276,8 +293,11 @@ func (c *call) bulk(k *container, given []batchOperation, ops []operation) error
 				switch r := &results[i]; {
 				case stopped:
 					r.err = failf(http.StatusFailedDependency, "an operation before it has failed")
+				case r.err == nil && held.Load() >= answerBytes: // so it stays: later ones on the same item are not begun either
+					r.err = tooMuch()
 				case r.err == nil:
 					results[i] = sub.run(k, keys[i], true, &ops[i])
+					held.Add(int64(len(results[i].stored)))
 				}
 				stopped = !goesOn && results[i].err != nil
 			}

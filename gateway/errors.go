@@ -59,6 +59,7 @@ const (
 	subUniqueKey        = 3301 // of 409
 	subRequestRateLimit = 3200 // of 429
 	subTransactionLarge = 3401 // of 413
+	subAnswerLarge      = 3402 // of 413
 )
 
 func (f *failure) code() string {

@@ -5,11 +5,13 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -216,6 +218,48 @@ func TestQueryPlaces(t *testing.T) {
 	}
 	s.do(400, "POST", docs, `{"query":"SELECT"}`, query...)
 	s.do(200, "POST", docs, text, query...)
+}
+
+// TestLargeAnswers: a batch of reads does not collect more documents than an answer may have: the rest of
+// a bulk is not carried out and says so, and a transactional batch fails as a whole.
+func TestLargeAnswers(t *testing.T) {
+	s := start(t, nil)
+	docs := s.items()
+	item := []string{pk, `["a"]`}
+	const each = 1 << 20
+	s.do(201, "POST", docs, `{"id":"1","pk":"a","x":"`+strings.Repeat("x", each)+`"}`, item...)
+	answers := func(head []string, op string, n int) (statuses []int) {
+		r := s.do(207, "POST", docs, "["+strings.Repeat(op+",", n-1)+op+"]", head...)
+		var got []batchResult
+		if err := json.Unmarshal(r.body, &got); err != nil || len(got) != n {
+			t.Fatalf("%d answers, %v", len(got), err)
+		}
+		for i := range got {
+			if got[i].StatusCode == 413 && got[i].SubStatusCode != subAnswerLarge {
+				t.Errorf("operation %d: %+v", i, got[i])
+			}
+			statuses = append(statuses, got[i].StatusCode)
+		}
+		return statuses
+	}
+	want := append(slices.Repeat([]int{200}, answerBytes/each), slices.Repeat([]int{413}, 20-answerBytes/each)...)
+	bulk := []string{"x-ms-cosmos-is-batch-request", "true", "x-ms-cosmos-batch-continue-on-error", "true"}
+	for _, op := range []string{
+		`{"operationType":"Read","id":"1","partitionKey":"[\"a\"]"}`,
+		`{"operationType":"Patch","id":"1","partitionKey":"[\"a\"]","resourceBody":{"operations":[{"op":"incr","path":"/n","value":1}]}}`,
+	} {
+		if got := answers(bulk, op, 20); !slices.Equal(got, want) {
+			t.Errorf("bulk of %s: %v", op, got)
+		}
+	}
+	if r := s.do(200, "GET", docs+"/1", "", item...); !bytes.Contains(r.body, []byte(fmt.Sprintf(`"n":%d`, answerBytes/each))) {
+		t.Errorf("a patch that was refused was carried out: %s", r.body[each:])
+	}
+	want = slices.Repeat([]int{424}, 20)
+	want[answerBytes/each] = 413
+	if got := answers(append([]string{"x-ms-cosmos-is-batch-request", "true", "x-ms-cosmos-batch-atomic", "true"}, item...), `{"operationType":"Read","id":"1"}`, 20); !slices.Equal(got, want) {
+		t.Errorf("batch: %v", got)
+	}
 }
 
 // FuzzKey: a partition key is refused, or means what its text form says.
