@@ -9,6 +9,7 @@ import (
 
 	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/gateway/internal/keyrange"
+	"github.com/cleavestore/cleave/gateway/internal/statement"
 	"github.com/cleavestore/cleave/partmap"
 )
 
@@ -57,7 +58,7 @@ func (c *call) feedItems(k *container) error {
 	switch mode := lower(c.r.Header.Get("A-Im")); mode {
 	case "":
 		p.all = false // a feed of everything needs no leave to cross partitions
-		out, err := c.runQuery(k, &p, &statement{}, size)
+		out, err := c.runQuery(k, &p, &statement.Statement{}, size)
 		if err != nil {
 			return k.outcome(err)
 		}

@@ -366,7 +366,7 @@ func FuzzQuery(f *testing.F) {
 			}
 			return
 		}
-		p, err := queryplan.Of(s.text, nil)
+		p, err := queryplan.Of(s.Text, nil)
 		if err != nil {
 			return
 		}

@@ -476,10 +476,10 @@ func (k *container) readPatch(body []byte) (*engine.Patch, bool, error) {
 		if err != nil {
 			return nil, false, badf("condition of the patch: %v", err)
 		}
-		if !s.documents() || s.aggregated() {
+		if !s.Documents() || s.Aggregated() {
 			return nil, false, badf("condition of the patch: %q is not of the form from c where …", clip(b.Condition))
 		}
-		p.When(s.q.Where)
+		p.When(s.Query.Where)
 	}
 	return p, b.Condition != "", nil
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/gateway/internal/keyrange"
+	"github.com/cleavestore/cleave/gateway/internal/statement"
 	"github.com/cleavestore/cleave/internal/queryplan"
 )
 
@@ -33,8 +34,8 @@ func (c *call) queryPlan(k *container) error {
 
 // planOf returns the plan of a query, for the physical partitions in which its filter can be
 // true.
-func (c *call) planOf(k *container, s *statement) (*queryplan.Plan, error) {
-	p, err := queryplan.Of(s.text, s.parameters)
+func (c *call) planOf(k *container, s *statement.Statement) (*queryplan.Plan, error) {
+	p, err := queryplan.Of(s.Text, s.Parameters)
 	if err != nil {
 		return nil, badf("%v", err)
 	}
@@ -42,7 +43,7 @@ func (c *call) planOf(k *container, s *statement) (*queryplan.Plan, error) {
 	if c.planning != nil {
 		c.planning()
 	}
-	explained, err := k.items.Explain(c.ctx, engine.AllPartitions(), s.q)
+	explained, err := k.items.Explain(c.ctx, engine.AllPartitions(), s.Query)
 	if err != nil {
 		return nil, err
 	}
@@ -64,7 +65,7 @@ func (c *call) planOf(k *container, s *statement) (*queryplan.Plan, error) {
 }
 
 // planText returns a plan in JSON, "" if there is none.
-func (c *call) planText(k *container, s *statement) string {
+func (c *call) planText(k *container, s *statement.Statement) string {
 	plan, err := c.planOf(k, s)
 	if err != nil {
 		return ""

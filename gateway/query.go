@@ -12,6 +12,7 @@ import (
 	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/gateway/internal/indexing"
 	"github.com/cleavestore/cleave/gateway/internal/keyrange"
+	"github.com/cleavestore/cleave/gateway/internal/statement"
 	"github.com/cleavestore/cleave/partmap"
 )
 
@@ -222,15 +223,15 @@ func (c *call) answerPage(k *container, p *page) error {
 }
 
 // mayServe refuses what the service leaves to its clients.
-func (c *call) mayServe(k *container, p *place, scope engine.Scope, s *statement) error {
+func (c *call) mayServe(k *container, p *place, scope engine.Scope, s *statement.Statement) error {
 	if p.key.Valid() && p.key.Len() == len(k.record.Definition.PartitionKey.Paths) || !p.all {
 		return nil
 	}
 	crosses := isTrue(c.r.Header.Get("X-Ms-Documentdb-Query-Enablecrosspartition"))
-	if crosses && (c.o.LiberalQueries || !s.aggregated()) {
+	if crosses && (c.o.LiberalQueries || !s.Aggregated()) {
 		return nil
 	}
-	plan, err := k.items.Explain(c.ctx, scope, s.q)
+	plan, err := k.items.Explain(c.ctx, scope, s.Query)
 	if err != nil {
 		return err
 	}
@@ -249,7 +250,7 @@ func (c *call) mayServe(k *container, p *place, scope engine.Scope, s *statement
 }
 
 // runQuery runs one page of a query.
-func (c *call) runQuery(k *container, p *place, s *statement, size int) (*page, error) {
+func (c *call) runQuery(k *container, p *place, s *statement.Statement, size int) (*page, error) {
 	if p.within.Empty() {
 		return &page{}, nil
 	}
@@ -260,19 +261,19 @@ func (c *call) runQuery(k *container, p *place, s *statement, size int) (*page, 
 	if err = c.mayServe(k, p, scope, s); err != nil {
 		return nil, err
 	}
-	q := s.q
+	q := s.Query
 	at := continuation{order: orderStated, left: q.Limit}
-	sorted := s.aggregated()
+	sorted := s.Aggregated()
 	if text := c.r.Header.Get("X-Ms-Continuation"); text != "" {
 		var bad *failure
 		if at, bad = parseContinuation(text); bad != nil {
 			return nil, bad
 		}
-	} else if !c.o.KeyOrder && s.mayOrder() && c.isSmall(k) {
+	} else if !c.o.KeyOrder && s.MayOrder() && c.isSmall(k) {
 		at.order = orderCreation
 	}
-	if at.order == orderCreation && s.mayOrder() {
-		if q, err = s.inCreationOrder(); err != nil {
+	if at.order == orderCreation && s.MayOrder() {
+		if q, err = s.OrderedBy(memberRID); err != nil {
 			return nil, err
 		}
 	}
@@ -287,7 +288,7 @@ func (c *call) runQuery(k *container, p *place, s *statement, size int) (*page, 
 		q.Limit++
 	}
 	out := &page{}
-	whole, payloads := s.documents(), s.payloads()
+	whole, payloads := s.Documents(), s.Payloads()
 	r := k.items.Query(c.ctx, scope, q)
 	more := false
 	for it, failed := range r.All() {

@@ -1,0 +1,137 @@
+// Package statement is a query of a client, and what the gateway has to know of it beside what
+// the store answers: whether results are documents, in which order they may come, and whether
+// those of several logical partitions follow one another.
+package statement
+
+import (
+	"github.com/cleavestore/cleave/engine"
+	"github.com/cleavestore/cleave/internal/sql/eval"
+	"github.com/cleavestore/cleave/internal/sql/syntax"
+)
+
+// Statement is a query. It is not changed once it is parsed. The zero value is a query for all
+// documents.
+type Statement struct {
+	Query      engine.Query
+	Text       string
+	Parameters map[string]any
+
+	tree *syntax.Query // without parameters; nil: the text has paths that only the store knows
+}
+
+// Parse reads a query.
+func Parse(text string, parameters map[string]any) (*Statement, error) {
+	s := &Statement{Text: text, Parameters: parameters}
+	var err error
+	if s.Query, err = engine.ParseQuery(text, parameters); err != nil {
+		return nil, err
+	}
+	tree, err := syntax.Parse(text)
+	if err == nil {
+		tree, err = tree.Bind(text, parameters)
+	}
+	if err == nil {
+		s.tree = tree
+	}
+	return s, nil
+}
+
+// OrderedBy returns the query with an ORDER BY of a member of the documents. MayOrder must say that this is possible.
+func (s *Statement) OrderedBy(member string) (engine.Query, error) {
+	if s.tree == nil {
+		q := s.Query
+		q.OrderBy = []engine.QueryOrder{{Path: "/" + member}}
+		return q, nil
+	}
+	t := *s.tree
+	t.OrderBy = []syntax.Order{{Expr: &syntax.Member{Of: &syntax.Ident{Name: t.From.Name}, Name: member}}}
+	return engine.ParseQuery(t.String(), s.Parameters)
+}
+
+// MayOrder says whether results could be given in an order of a member: there is no other
+// order, and each has one document.
+func (s *Statement) MayOrder() bool {
+	if s.tree == nil {
+		return len(s.Query.OrderBy) == 0 && !s.Query.Distinct && !s.grouped()
+	}
+	return len(s.tree.OrderBy) == 0 && !s.tree.Distinct && !s.grouped() && s.overDocuments() && len(s.tree.Joins) == 0
+}
+
+// overDocuments says whether FROM names the documents themselves.
+func (s *Statement) overDocuments() bool {
+	if s.tree == nil {
+		return true
+	}
+	if s.tree.From == nil || s.tree.From.In {
+		return false
+	}
+	_, ok := s.tree.From.Collection.(*syntax.Ident)
+	return ok
+}
+
+// Documents says whether results are whole documents.
+func (s *Statement) Documents() bool {
+	if s.tree == nil {
+		return s.Query.Fields == nil
+	}
+	if !s.overDocuments() || len(s.tree.GroupBy) > 0 {
+		return false
+	}
+	if s.tree.Star {
+		return len(s.tree.Joins) == 0
+	}
+	return s.tree.Value && s.isRoot(s.tree.Items[0].Expr)
+}
+
+func (s *Statement) isRoot(e syntax.Expr) bool {
+	id, ok := e.(*syntax.Ident)
+	return ok && s.tree.From != nil && id.Name == s.tree.From.Name
+}
+
+// grouped says whether results stand for several documents.
+func (s *Statement) grouped() bool {
+	if s.tree == nil {
+		if len(s.Query.GroupBy) > 0 {
+			return true
+		}
+		for _, f := range s.Query.Fields {
+			if f.Aggregate != 0 {
+				return true
+			}
+		}
+		return false
+	}
+	if len(s.tree.GroupBy) > 0 {
+		return true
+	}
+	for _, item := range s.tree.Items {
+		if eval.Aggregated(item.Expr) {
+			return true
+		}
+	}
+	return false
+}
+
+// limited says whether the query itself bounds the number of its results.
+func (s *Statement) limited() bool {
+	return s.Query.Offset > 0 || s.Query.Limit > 0 || s.tree != nil && (s.tree.Top != nil || s.tree.Limit != nil)
+}
+
+// Aggregated says whether the results of the query over several logical partitions are more
+// than those of each, one after the other.
+func (s *Statement) Aggregated() bool {
+	if s.tree != nil && (len(s.tree.OrderBy) > 0 || s.tree.Distinct) {
+		return true
+	}
+	return len(s.Query.OrderBy) > 0 || s.Query.Distinct || s.grouped() || s.limited()
+}
+
+// Payloads says whether results have whole documents as their member payload, as those of
+// rewritten queries have.
+func (s *Statement) Payloads() bool {
+	if s.tree == nil || s.tree.Value || !s.overDocuments() || s.grouped() || len(s.tree.Items) == 0 {
+		return false
+	}
+	last := s.tree.Items[len(s.tree.Items)-1]
+	return last.As == "payload" && s.isRoot(last.Expr)
+}
