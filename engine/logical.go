@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"iter"
 
-	"github.com/cleavestore/cleave/internal/exec"
+	"github.com/cleavestore/cleave/internal/tour"
 	"github.com/cleavestore/cleave/partmap"
 )
 
@@ -19,7 +19,7 @@ type LogicalPartition struct {
 	Versions  int64
 	Bytes     int64 // of the versions' documents
 
-	found *exec.Logical
+	found *tour.Logical
 }
 
 // Key returns the partition key. It may have to read an item. The key is safe to
@@ -51,7 +51,7 @@ func (c *Container) LogicalPartitionsFrom(ctx context.Context, from string) iter
 			return
 		}
 		defer loop.Leave()
-		err = exec.LogicalPartitions(ctx, state.host(), at, func(l *exec.Logical) bool {
+		err = tour.LogicalPartitions(ctx, state.host(), at, func(l *tour.Logical) bool {
 			return yield(LogicalPartition{Partition: l.Partition, Place: l.Place, Versions: l.Versions, Bytes: l.Bytes, found: l}, nil)
 		})
 		if err != nil {

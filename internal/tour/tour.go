@@ -1,10 +1,21 @@
-package exec
+// Package tour lists the logical partitions of a container, with the versions and bytes that each
+// has, from the tables of files and from memtables. It reads no documents.
+//
+// Invariants:
+//
+//  1. A tour shows each logical partition once, in key-space order, within the range of the
+//     physical partition that holds it: files and memtables may have others.
+//  2. Each physical partition is shown as it is when the tour reaches it. If it is replaced
+//     meanwhile, the tour goes on with those that took its place.
+//  3. A tour holds files only while it is in their partition.
+package tour
 
 import (
 	"bytes"
 	"context"
 	"slices"
 
+	"github.com/cleavestore/cleave/internal/exec"
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/internal/memtable"
@@ -58,7 +69,7 @@ func leastKey(sources []*logicalSource) ([]*logicalSource, error) {
 // LogicalPartitions passes to yield the logical partitions of a container in key-space
 // order, from a place of the key space on. It shows each physical partition as it is when
 // the loop reaches it. It returns nil if yield ended the loop.
-func LogicalPartitions(ctx context.Context, h Host, from partmap.EPK, yield func(*Logical) bool) error {
+func LogicalPartitions(ctx context.Context, h exec.Host, from partmap.EPK, yield func(*Logical) bool) error {
 	for rest := (partmap.Range{Min: from, Max: partmap.MaxEPK()}); !rest.Empty(); {
 		t, err := newTour(ctx, h, rest)
 		if err == lsm.ErrMoved {
@@ -109,7 +120,7 @@ type logicalTally struct {
 
 // newTour begins a tour of the partition in which a range begins. It adds up the
 // memtables and holds the files. It returns lsm.ErrMoved if the partition was replaced.
-func newTour(ctx context.Context, h Host, rest partmap.Range) (*tour, error) {
+func newTour(ctx context.Context, h exec.Host, rest partmap.Range) (*tour, error) {
 	call, err := h.Enter(ctx)
 	if err != nil {
 		return nil, err
