@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -14,10 +15,14 @@ import (
 	"github.com/cleavestore/cleave/replica/cluster"
 )
 
-// TestMain lets the program of the tests be the nodes that a trial starts.
+// TestMain lets the program of the tests be the nodes that a trial starts, and an etcd.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "serve" {
 		main()
+	}
+	if len(os.Args) == 5 && os.Args[1] == "etcd" {
+		fmt.Fprintln(os.Stderr, serveEtcd(os.Args[2], os.Args[3], os.Args[4]))
+		os.Exit(1)
 	}
 	os.Exit(m.Run())
 }
