@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -134,5 +135,30 @@ func TestOrderOfOneResult(t *testing.T) {
 	info, _ := r.member(t, "queryInfo").(map[string]any)
 	if text, _ := info["rewrittenQuery"].(string); strings.Contains(text, "ORDER BY") || len(info["orderBy"].([]any)) != 0 || len(info["aggregates"].([]any)) != 1 {
 		t.Errorf("%s", r.body)
+	}
+}
+
+// TestJoinedOrderInPages: pages of a JOIN with an ORDER BY of the documents begin within a document and
+// behind one, and have together what one page has.
+func TestJoinedOrderInPages(t *testing.T) {
+	s := start(t, nil)
+	docs := s.items()
+	for i := range 30 {
+		s.do(201, "POST", docs, fmt.Sprintf(`{"id":"%02d","pk":"a","n":%d,"list":[%s]}`, i, i*7%30, strings.Join([]string{"1", "2", "3", "4"}[:i%5], ",")), pk, `["a"]`)
+	}
+	for _, text := range []string{
+		"SELECT c.id, x FROM c JOIN x IN c.list ORDER BY c.n", "SELECT VALUE [c.n, x] FROM c JOIN x IN c.list WHERE x != 2 ORDER BY c.n DESC",
+		"SELECT TOP 23 c.id, x FROM c JOIN x IN c.list ORDER BY c.n", "SELECT VALUE c.list[2] FROM c ORDER BY c.n",
+	} {
+		whole, _ := s.query(docs, text, pk, `["a"]`)
+		for _, size := range []string{"1", "7"} {
+			got, pages := s.query(docs, text, pk, `["a"]`, "x-ms-max-item-count", size)
+			if len(got) < 10 || !slices.Equal(texts(got), texts(whole)) {
+				t.Errorf("%s: pages of %s have %s, want %s", text, size, texts(got), texts(whole))
+			}
+			if n, _ := strconv.Atoi(size); len(pages) != (len(got)+n-1)/n {
+				t.Errorf("%s: %d results in pages of %v", text, len(got), pages)
+			}
+		}
 	}
 }

@@ -160,7 +160,9 @@ func (d Draw) JoinedInOrder() string {
 	}
 	where := ""
 	if d.IntN(3) == 0 {
-		where = " WHERE " + pick(d, "c.n >= 1", "c.s LIKE '%b%'", "IS_DEFINED(c.a)") + pick(d, " AND ", " OR ") + d.Expr(1, names, false)
+		where = " WHERE " + pick(d, "c.n >= 1", "c.s LIKE '%b%'", "IS_DEFINED(c.a)", "c.k = 'a'", "c.k IN ('b', 4)") + pick(d, " AND ", " OR ") + d.Expr(1, names, false)
+	} else if d.IntN(4) == 0 {
+		where = " WHERE c.k = 'a'" + pick(d, "", " AND c.n != 1", " AND IS_DEFINED(j)")
 	}
 	var order []string
 	for range 1 + d.IntN(2) {
