@@ -223,7 +223,7 @@ func (e *Execution) composites() (names []string) {
 // their order, where no index gives it, or nil. The conditions that demand one value come first.
 func (e *Execution) suggestComposite() []index.CompositePath {
 	order := e.Select.OrderBy
-	if e.Select.Grouped() || len(order) == 0 || e.limit() == 0 || e.ordered != nil && e.ordered.composite != nil {
+	if e.Select.Grouped() || len(order) == 0 || !e.bounded() || e.ordered != nil && e.ordered.composite != nil {
 		return nil
 	}
 	var paths []index.CompositePath

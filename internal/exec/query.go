@@ -17,7 +17,8 @@ type Query struct {
 	Inclusive bool
 	// Ahead tells how many more rows the caller is likely to take. A pass of an order looks for
 	// so many, and there are further passes if the caller takes more. nil: Select.Limit says how
-	// many it takes. With Ahead that limit is 0.
+	// many it takes. With Ahead that limit is 0. It is called on the goroutine of Run only, which
+	// is that of the caller.
 	Ahead  func() int
 	NoScan bool    // fail if documents would have to be read one by one
 	Spent  float64 // request units that it took to find After
@@ -85,6 +86,9 @@ func (p *Progress) Position() *Position {
 func (p *Progress) Set(at Position, results int64) {
 	p.at, p.begun, p.Stats.Results = at, true, results
 }
+
+// bounded says whether not all results are wanted. It may be called from any goroutine.
+func (q *Query) bounded() bool { return q.Ahead != nil || q.Select.Limit > 0 }
 
 // limit returns how many results are wanted, as far as this is known; 0: all.
 func (q *Query) limit() int {

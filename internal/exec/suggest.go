@@ -80,7 +80,7 @@ func (e *Execution) lacking(policy *index.Compiled) []string {
 		if path, ok := e.Select.Grouper().OnlyPath(); ok && path != nil {
 			want(path, false)
 		}
-	case len(e.Select.OrderBy) > 0 && e.limit() > 0:
+	case len(e.Select.OrderBy) > 0 && e.bounded():
 		want(e.Select.OrderBy[0].Path, true)
 	}
 	slices.Sort(include)
