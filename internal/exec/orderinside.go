@@ -48,6 +48,9 @@ func (w *orderWalk) inside(at []*orderSource, begins bool) (done bool, err error
 
 // insideSets is inside for sets of n candidates with one value, a set for each source.
 func (w *orderWalk) insideSets(at []*orderSource, sets []*index.Set, n int, begins bool) (bool, error) {
+	for _, s := range w.sources {
+		s.tied = s.tied[:0] // also of those that do not have the term
+	}
 	next := *w.o.next
 	if !begins {
 		next.after = nil
