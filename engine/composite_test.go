@@ -141,15 +141,7 @@ func TestCompositeLongStrings(t *testing.T) {
 		})
 		for _, page := range []int{1, 7, 100} {
 			q := Query{OrderBy: []QueryOrder{{"/s", turned}, {"/n", !turned}}, Limit: page}
-			var got []string
-			for more := true; more; more = q.Continue != "" {
-				r := c.Query(ctx, AllPartitions(), q)
-				for it, err := range r.All() {
-					must(t, err)
-					got = append(got, it.ID)
-				}
-				q.Continue = r.Continue()
-			}
+			got := idsInPages(t, c, q)
 			for i, r := range rows {
 				if i >= len(got) || got[i] != r.id {
 					t.Fatalf("turned %t, pages of %d: result %d of %d is not %s", turned, page, i, len(got), r.id)

@@ -42,15 +42,7 @@ func TestOrderTiesInsideOneValue(t *testing.T) {
 		})
 		for _, page := range []int{1, 2, 3, 5} {
 			q := Query{OrderBy: []QueryOrder{{Path: "/n"}, {Path: second}}, Limit: page}
-			var got []string
-			for more := true; more; more = q.Continue != "" {
-				r := c.Query(t.Context(), AllPartitions(), q)
-				for it, err := range r.All() {
-					must(t, err)
-					got = append(got, it.ID)
-				}
-				q.Continue = r.Continue()
-			}
+			got := idsInPages(t, c, q)
 			for i, r := range rows {
 				if i >= len(got) || got[i] != r.id {
 					t.Fatalf("order by /n, %s in pages of %d: result %d of %d is not %s", second, page, i, len(got), r.id)

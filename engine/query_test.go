@@ -426,3 +426,17 @@ func texts(rows []any) []string {
 	}
 	return list
 }
+
+// idsInPages returns the ids of the results of a query with a limit, page by page until the end.
+func idsInPages(t *testing.T, c *Container, q Query) (ids []string) {
+	t.Helper()
+	for more := true; more; more = q.Continue != "" {
+		r := c.Query(t.Context(), AllPartitions(), q)
+		for it, err := range r.All() {
+			must(t, err)
+			ids = append(ids, it.ID)
+		}
+		q.Continue = r.Continue()
+	}
+	return ids
+}

@@ -451,7 +451,7 @@ func TestPlanner(t *testing.T) {
 type silence struct {
 	clientv3.KV
 	clientv3.Watcher
-	waits chan struct{} // closed when somebody watches
+	waits chan struct{} // closed when Watch is called
 	once  sync.Once
 	on    atomic.Bool
 }
