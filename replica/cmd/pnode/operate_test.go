@@ -132,16 +132,16 @@ func TestOperations(t *testing.T) {
 	must(t, other.start(4))
 	for id := range other.d.Groups() {
 		g := other.d.Groups()[id].ID
-		for on := false; !on; time.Sleep(100 * time.Millisecond) {
-			must(t, ctx.Err())
-			must(t, other.running())
+		other.wait(ctx, t, "a voter on the new node", func() bool {
 			other.client.Refresh(ctx)
-			if d := other.client.Descriptor(g); d != nil {
-				r, has := d.On(4)
-				_, old := d.On(3)
-				on = has && !old && r.Role == 1
+			d := other.client.Descriptor(g)
+			if d == nil {
+				return false
 			}
-		}
+			r, has := d.On(4)
+			_, old := d.On(3)
+			return has && !old && r.Role == 1
+		})
 	}
 	check(other)
 }

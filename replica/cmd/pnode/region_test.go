@@ -51,15 +51,16 @@ func TestRegionLost(t *testing.T) {
 		must(t, one.start(n.ID))
 	}
 	command(t, "container", one.dir, "made:/k:1", "--readers", "us")
-	for ready := false; !ready; time.Sleep(100 * time.Millisecond) {
-		must(t, errors.Join(ctx.Err(), one.running()))
+	one.wait(ctx, t, "readers of three groups", func() bool {
 		one.client.Refresh(ctx)
-		ready = len(one.client.Descriptors()) == 3
-		for _, g := range one.client.Descriptors() {
-			on, _ := g.On(4)
-			ready = ready && on.Role == topology.Learner && g.Voters() == 3
+		groups := one.client.Descriptors()
+		for _, g := range groups {
+			if on, _ := g.On(4); on.Role != topology.Learner || g.Voters() != 3 {
+				return false
+			}
 		}
-	}
+		return len(groups) == 3
+	})
 	key := func(i int) engine.PartitionKey { return engine.StringKey(fmt.Sprint("key", i)) }
 	var acked []time.Time
 	for begun := time.Now(); time.Since(begun) < 2*time.Second; {
@@ -144,7 +145,8 @@ func TestRegionLost(t *testing.T) {
 	one.grow(ctx, t)
 }
 
-// wait waits until something is so.
+// wait waits until something is so. It asks again and again, since the nodes are processes of their
+// own; how long that takes decides nothing, and the context bounds it.
 func (one *trial) wait(ctx context.Context, t *testing.T, what string, is func() bool) {
 	t.Helper()
 	for !is() {
