@@ -8,8 +8,8 @@ import (
 	"reflect"
 	"testing"
 
-	"github.com/cleavestore/cleave/internal/query"
 	"github.com/cleavestore/cleave/internal/query/reference"
+	"github.com/cleavestore/cleave/internal/sql"
 	"github.com/cleavestore/cleave/internal/workload"
 )
 
@@ -63,13 +63,13 @@ func TestCities(t *testing.T) {
 		docs = append(docs, reference.Document{Place: string(epk.Bytes()) + string(it.Key.Encoded()) + it.ID, Root: reference.Parse(t, it.Body)})
 	}
 	for _, text := range cityQuestions {
-		s, err := query.Parse(text, nil)
-		if err != nil {
-			t.Fatal(err)
+		st, err := sql.Parse(text, nil, sql.Options{})
+		if err != nil || !st.Whole() {
+			t.Fatalf("%s: %v", text, err)
 		}
-		want := reference.Rows(t, docs, s)
-		if s.Limit > 0 {
-			want = want[:min(s.Limit, len(want))]
+		want := reference.Rows(t, docs, st.Select)
+		if st.Limit > 0 {
+			want = want[:min(st.Limit, len(want))]
 		}
 		if len(want) == 0 || want[0] == 0.0 {
 			t.Errorf("%s: nothing is found, which proves little", text)

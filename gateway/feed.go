@@ -9,7 +9,6 @@ import (
 
 	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/gateway/internal/keyrange"
-	"github.com/cleavestore/cleave/gateway/internal/statement"
 	"github.com/cleavestore/cleave/partmap"
 )
 
@@ -58,7 +57,11 @@ func (c *call) feedItems(k *container) error {
 	switch mode := lower(c.r.Header.Get("A-Im")); mode {
 	case "":
 		p.all = false // a feed of everything needs no leave to cross partitions
-		out, err := c.runQuery(k, &p, &statement.Statement{}, size)
+		s, err := k.parse("SELECT * FROM c", nil)
+		if err != nil {
+			return err
+		}
+		out, err := c.runQuery(k, &p, s, size)
 		if err != nil {
 			return k.outcome(err)
 		}

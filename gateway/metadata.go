@@ -13,6 +13,7 @@ import (
 	"github.com/cleavestore/cleave/gateway/internal/provision"
 	"github.com/cleavestore/cleave/gateway/internal/resourceid"
 	"github.com/cleavestore/cleave/internal/query"
+	"github.com/cleavestore/cleave/internal/sql"
 )
 
 func (d *database) rid() string  { return resourceid.Database(d.record.Number) }
@@ -97,14 +98,12 @@ func (c *call) list(rid, name string, all []map[string]any) error {
 		if err != nil {
 			return err
 		}
-		s, failed := query.Parse(text, parameters)
-		if failed != nil {
-			err = failed
-		}
+		st, err := sql.Parse(text, parameters, sql.Options{})
 		if err != nil {
 			return badf("query: %v", err)
 		}
-		if len(s.Columns) > 0 || s.Distinct || len(s.GroupBy) > 0 || len(s.OrderBy) > 0 {
+		s := st.Select
+		if !st.Whole() || len(s.Columns) > 0 || s.Distinct || len(s.GroupBy) > 0 || len(s.OrderBy) > 0 {
 			return badf("query: of %s only whole ones can be selected, without an order", name)
 		}
 		filter := query.Compile(s.Where, nil).Evaluator()
@@ -117,10 +116,13 @@ func (c *call) list(rid, name string, all []map[string]any) error {
 			if filter.Match(shown) {
 				kept = append(kept, one)
 			}
+			if filter.Err != nil {
+				return badf("query: %v", filter.Err)
+			}
 		}
-		all = kept[min(s.Offset, len(kept)):]
-		if s.Limit > 0 {
-			all = all[:min(s.Limit, len(all))]
+		all = kept[min(st.Offset, len(kept)):]
+		if st.Limit > 0 {
+			all = all[:min(st.Limit, len(all))]
 		}
 		c.w.Header().Set("x-ms-documentdb-query-metrics", metricsText(0, int64(len(all)), int64(len(all)), 0))
 	}

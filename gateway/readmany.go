@@ -4,7 +4,7 @@ import (
 	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/gateway/internal/keyrange"
 	"github.com/cleavestore/cleave/gateway/internal/wirekey"
-	"github.com/cleavestore/cleave/internal/query"
+	"github.com/cleavestore/cleave/internal/sql"
 )
 
 // Clients read many items by queries of three forms, over a named range:
@@ -24,8 +24,12 @@ func (c *call) readMany(k *container, p *place, text string, parameters map[stri
 	if p.key.Valid() || c.r.Header.Get("X-Ms-Continuation") != "" {
 		return nil, false, nil
 	}
-	s, err := query.Parse(text, parameters)
-	if err != nil || len(s.Columns) > 0 || len(s.OrderBy) > 0 || len(s.GroupBy) > 0 || s.Distinct || s.Offset > 0 || s.Limit > 0 {
+	st, err := sql.Parse(text, parameters, sql.Options{})
+	if err != nil || !st.Whole() {
+		return nil, false, nil
+	}
+	s := st.Select
+	if len(s.Columns) > 0 || len(s.OrderBy) > 0 || len(s.GroupBy) > 0 || s.Distinct || st.Offset > 0 || st.Limit > 0 {
 		return nil, false, nil
 	}
 	var items []engine.ItemIdentity

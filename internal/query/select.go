@@ -65,45 +65,19 @@ func (s *Select) Grouped() bool {
 	return false
 }
 
-// clause is a part of a query that has several places.
-type clause uint8
-
-const (
-	inColumns clause = iota
-	inGroups
-	inOrder
-	inWhere
-	clauses
-)
-
-// place is one of the places of a clause; what is wrong with the whole query has
-// the first of the columns.
-type place struct {
-	in clause
-	i  int
-}
-
 // Check returns an error for a query that has no meaning.
 func (s *Select) Check() error {
-	_, err := s.check()
-	return err
-}
-
-// check is Check; it tells where the error is.
-func (s *Select) check() (at place, err error) {
 	if err := s.Where.Check(); err != nil {
-		return place{in: inWhere}, err
+		return err
 	}
-	for in, n := range [clauses]int{len(s.Columns), len(s.GroupBy), len(s.OrderBy)} {
-		if n > maxColumns {
-			return place{clause(in), maxColumns}, fmt.Errorf("more than %d columns or paths", maxColumns)
-		}
+	if max(len(s.Columns), len(s.GroupBy), len(s.OrderBy)) > maxColumns {
+		return fmt.Errorf("more than %d columns or paths", maxColumns)
 	}
 	if s.Offset < 0 || s.Limit < 0 {
-		return at, fmt.Errorf("offset %d, limit %d: must not be negative", s.Offset, s.Limit)
+		return fmt.Errorf("offset %d, limit %d: must not be negative", s.Offset, s.Limit)
 	}
 	if s.Value && len(s.Columns) != 1 {
-		return at, fmt.Errorf("%d columns: bare values are of one", len(s.Columns))
+		return fmt.Errorf("%d columns: bare values are of one", len(s.Columns))
 	}
 	single := func(what string, p Path) error {
 		if len(p) == 0 {
@@ -114,50 +88,49 @@ func (s *Select) check() (at place, err error) {
 		}
 		return nil
 	}
-	names := make(map[string]bool)
-	for i, c := range s.Columns {
-		at = place{inColumns, i}
+	names := make(map[string]bool, len(s.Columns))
+	for _, c := range s.Columns {
 		if c.Func == Count && c.Path == nil {
 			// of documents
 		} else if err := single("column", c.Path); err != nil {
-			return at, err
+			return err
 		}
 		if !s.Value && names[c.Name] {
-			return at, fmt.Errorf("two columns are named %q", jsondoc.Clip(c.Name))
+			return fmt.Errorf("two columns are named %q", jsondoc.Clip(c.Name))
 		}
 		names[c.Name] = true
 		if s.Distinct && c.Func != NoFunc {
-			return at, fmt.Errorf("distinct rows of aggregates")
+			return fmt.Errorf("distinct rows of aggregates")
 		}
 	}
-	for i, p := range s.GroupBy {
+	for _, p := range s.GroupBy {
 		if err := single("group", p); err != nil {
-			return place{inGroups, i}, err
+			return err
 		}
 	}
-	for i, o := range s.OrderBy {
+	for _, o := range s.OrderBy {
 		if err := single("order", o.Path); err != nil {
-			return place{inOrder, i}, err
+			return err
 		}
 	}
 	if !s.Grouped() {
-		return at, nil
+		return nil
 	}
 	if s.Distinct && len(s.GroupBy) > 0 {
-		return place{in: inGroups}, fmt.Errorf("distinct rows of groups")
+		return fmt.Errorf("distinct rows of groups")
 	}
 	if len(s.Columns) == 0 {
-		return place{}, fmt.Errorf("groups and distinct rows need columns")
+		return fmt.Errorf("groups and distinct rows need columns")
 	}
 	if !s.inGroupOrder() {
-		return place{in: inOrder}, fmt.Errorf("rows of groups, aggregates and distinct values come in the order of the values: no other order is possible")
+		return fmt.Errorf("rows of groups, aggregates and distinct values come in the order of the values: no other order is possible")
 	}
-	for i, c := range s.Columns {
+	for _, c := range s.Columns {
 		if c.Func == NoFunc && !s.Distinct && s.group(c.Path) < 0 {
-			return place{inColumns, i}, fmt.Errorf("column %s is neither an aggregate nor a group", jsondoc.Clip(c.Path.String()))
+			return fmt.Errorf("column %s is neither an aggregate nor a group", jsondoc.Clip(c.Path.String()))
 		}
 	}
-	return at, nil
+	return nil
 }
 
 // inGroupOrder says whether the groups have the order that is asked for: they come

@@ -71,7 +71,7 @@ func (p *Plan) Merges() bool {
 }
 
 // Of returns the plan of a query over the whole key space. Only the numbers of TOP, OFFSET and LIMIT are taken
-// from the parameters. The error is a *query.SyntaxError: the text is no query, or one that
+// from the parameters. The error is a *syntax.Error: the text is no query, or one that
 // no client can merge.
 func Of(text string, parameters map[string]any) (*Plan, error) {
 	q, err := syntax.Parse(text)

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/cleavestore/cleave/internal/query"
 	"github.com/cleavestore/cleave/internal/sql/eval"
 	"github.com/cleavestore/cleave/internal/sql/syntax"
 )
@@ -65,8 +64,8 @@ func Substitute(text string, q *syntax.Query, computed map[string]string) (*synt
 		}
 		to := q.From.Name
 		exprs[name] = func() (syntax.Expr, error) {
-			if grown += len(body); grown > query.MaxText {
-				return nil, fmt.Errorf("computed properties make the query longer than %d bytes", query.MaxText)
+			if grown += len(body); grown > syntax.MaxText {
+				return nil, fmt.Errorf("computed properties make the query longer than %d bytes", syntax.MaxText)
 			}
 			return syntax.RewriteExpr(e, func(e syntax.Expr) (syntax.Expr, error) {
 				if id, ok := e.(*syntax.Ident); ok && id.Name == alias {

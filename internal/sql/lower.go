@@ -15,6 +15,7 @@ type lowerer struct {
 	text    string
 	options Options
 	root    string // the name of the document; "": it has none
+	err     error  // why a condition could not be compiled
 }
 
 // split returns the part of a condition that is about the document alone, and what remains of it, nil for
@@ -33,7 +34,7 @@ func (l *lowerer) split(e syntax.Expr, joins bool) (*query.Filter, syntax.Expr) 
 	f := &query.Filter{Op: query.And}
 	var rest []syntax.Expr
 	for _, x := range list {
-		if _, err := eval.CompileExpr(l.text, x, l.root, l.options.Options); err != nil {
+		if _, err := eval.CompileExpr(l.text, l.single(x), l.root, l.options.Options); err != nil {
 			rest = append(rest, x)
 			continue
 		}
@@ -48,25 +49,66 @@ func (l *lowerer) split(e syntax.Expr, joins bool) (*query.Filter, syntax.Expr) 
 	return f, &syntax.Logic{At: syntax.At(e.Pos()), List: rest}
 }
 
+// single returns a condition in which those on any element of an array, which exec alone
+// knows, are true: the rest of it can be evaluated, or it says what is wrong.
+func (l *lowerer) single(e syntax.Expr) syntax.Expr {
+	switch e := e.(type) {
+	case *syntax.Logic:
+		out := &syntax.Logic{At: e.At, Or: e.Or}
+		for _, x := range e.List {
+			out.List = append(out.List, l.single(x))
+		}
+		return out
+	case *syntax.Unary:
+		if e.Op == "NOT" {
+			return &syntax.Unary{At: e.At, Op: e.Op, X: l.single(e.X)}
+		}
+	}
+	several := false
+	syntax.Walk(e, func(x syntax.Expr) bool {
+		_, each := x.(*syntax.Each)
+		several = several || each
+		return !several
+	})
+	if several && l.known(e) != nil {
+		return &syntax.Literal{At: syntax.At(e.Pos()), V: value.Bool(true)}
+	}
+	return e
+}
+
 // path returns the path of a member of the document, nil for what is none.
 func (l *lowerer) path(e syntax.Expr) query.Path {
-	m, ok := e.(*syntax.Member)
-	if !ok {
+	p, ok := l.appendPath(nil, e)
+	if !ok || len(p) == 0 {
 		return nil
 	}
-	if id, ok := m.Of.(*syntax.Ident); ok && id.Name == l.root {
-		return query.Path{{Name: m.Name}}
+	return p
+}
+
+func (l *lowerer) appendPath(p query.Path, e syntax.Expr) (query.Path, bool) {
+	var ok bool
+	switch e := e.(type) {
+	case *syntax.Ident:
+		return p, e.Name == l.root
+	case *syntax.Member:
+		p, ok = l.appendPath(p, e.Of)
+		return append(p, jsondoc.Step{Name: e.Name}), ok
+	case *syntax.Each:
+		p, ok = l.appendPath(p, e.Of)
+		return append(p, jsondoc.Step{Element: true}), ok
 	}
-	if of := l.path(m.Of); of != nil {
-		return append(of[:len(of):len(of)], jsondoc.Step{Name: m.Name})
-	}
-	return nil
+	return p, false
 }
 
 // scalar returns a constant with which internal/query can compare.
 func scalar(e syntax.Expr) (v query.Value, ok bool) {
-	c, ok := eval.Constant(e)
-	if !ok || !c.Defined() {
+	var c value.Value
+	if l, literal := e.(*syntax.Literal); literal {
+		c = l.V
+	} else if c, ok = eval.Constant(e); !ok {
+		return v, false
+	}
+	if !c.Defined() {
 		return v, false
 	}
 	switch c.Kind() {
@@ -95,7 +137,7 @@ func (l *lowerer) filter(e syntax.Expr) *query.Filter {
 	}
 	compiled, err := eval.CompileExpr(l.text, e, l.root, l.options.Options)
 	if err != nil {
-		// The whole query was compiled, so this cannot be: the document is never found.
+		l.err = err
 		return &query.Filter{Op: query.Or}
 	}
 	return &query.Filter{Op: query.Computed, Cond: &condition{compiled, syntax.Text(e), l.options}}
@@ -155,7 +197,7 @@ func (l *lowerer) known(e syntax.Expr) *query.Filter {
 		return l.like(e)
 	case *syntax.Call:
 		return l.call(e)
-	case *syntax.Member:
+	case *syntax.Member, *syntax.Each:
 		if path := l.path(e); path != nil {
 			return &query.Filter{Op: query.Eq, Path: path, Value: query.Value{Kind: jsondoc.KindBool, Bool: true}}
 		}

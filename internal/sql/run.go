@@ -25,7 +25,7 @@ func (s *Statement) Begin(q *exec.Query, after *exec.Position, offset, limit int
 	sel := *q.Select
 	q.Select = &sel
 	p := &Page{s: s, skip: offset, left: limit, after: after}
-	if after != nil && after.Row > 0 && (s.Whole() || s.way == whole || s.way == mapped) {
+	if after != nil && after.Row > 0 && (s.Whole() || s.way == mapped) {
 		return nil, errBadOrder
 	}
 	if s.Whole() {
@@ -94,9 +94,6 @@ func (p *Page) Run(from Source, to *exec.Progress, give func(*exec.Row) bool) (a
 	s := p.s
 	if s.Whole() {
 		return from.Run(give)
-	}
-	if s.none {
-		return true, nil
 	}
 	p.to, p.give = to, give
 	defer func() { to.Stats.Results = p.results }() // exec counts documents

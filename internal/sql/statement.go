@@ -32,12 +32,9 @@ type Statement struct {
 	Select *query.Select
 	// Offset and Limit are those of the text; a Limit of 0 is none.
 	Offset, Limit int
-	// Names are those of the columns; nil if results are bare values or documents.
-	Names []string
 
 	way   way
 	text  string      // of the whole query, printed
-	none  bool        // TOP 0 or LIMIT 0
 	q     *eval.Query // unless whole
 	clock func() time.Time
 	// sure says of a mapped statement that each document gives a result.
@@ -57,7 +54,7 @@ const (
 
 // Parse reads a query; parameters, which may be named with or without their @, take the
 // place of constants. One with a name such as udf.tax, whose value is an eval.UDF, is a
-// function of that name. The error is a *query.SyntaxError.
+// function of that name. The error is a *syntax.Error.
 func Parse(text string, parameters map[string]any, o Options) (*Statement, error) {
 	if o.UDF == nil {
 		o.UDF = func(name string) (eval.UDF, bool) {
@@ -65,67 +62,77 @@ func Parse(text string, parameters map[string]any, o Options) (*Statement, error
 			return f, ok
 		}
 	}
-	if len(o.Computed) == 0 {
-		// The simple form has paths through all elements of an array, which the grammar of
-		// Cosmos DB lacks.
-		if s, err := query.Parse(text, parameters); err == nil {
-			return ofSelect(s), nil
-		}
-	}
-	q, err := syntax.Parse(text)
+	q, err := syntax.ParseWith(text, parameters)
 	if err != nil {
-		return nil, err
-	}
-	if q, err = q.Bind(text, parameters); err != nil {
 		return nil, err
 	}
 	if q, err = Substitute(text, q, o.Computed); err != nil {
 		return nil, err
 	}
-	return compile(text, q, o)
+	s, err := compile(text, q, o)
+	if err == nil && (q.Top != nil && q.Top.N == 0 || q.Limit != nil && q.Limit.N == 0) {
+		s.empty()
+	}
+	return s, err
 }
 
-// ofSelect returns the statement of a query that exec does as a whole.
-func ofSelect(s *query.Select) *Statement {
-	st := &Statement{Select: s, Offset: s.Offset, Limit: s.Limit}
-	for i := range s.Columns {
-		if !s.Value {
-			st.Names = append(st.Names, s.Columns[i].Name)
-		}
-	}
-	return st
+// empty makes the statement one without results: it looks for nothing, and does not give the
+// row that aggregates have of none.
+func (s *Statement) empty() {
+	s.way, s.q = whole, nil
+	s.Select.Where, s.Select.OrderBy = &query.Filter{Op: query.Or}, nil
+	s.Offset, s.Limit = max(s.Offset, 1), 1
 }
 
 // compile decides how a query is answered.
 func compile(text string, q *syntax.Query, o Options) (*Statement, error) {
-	if _, err := eval.Compile(text, q, o.Options); err != nil {
-		return nil, err
+	s := &Statement{Select: &query.Select{Where: &query.Filter{}}, clock: o.Clock}
+	if q.Offset != nil {
+		s.Offset = q.Offset.N
 	}
-	var err error
-	s := &Statement{Select: &query.Select{Where: &query.Filter{}}, Names: eval.ColumnNames(q), text: q.String(), clock: o.Clock}
-	counts(s, q)
-	rest := *q
-	rest.Top, rest.Offset, rest.Limit = nil, nil, nil // Run counts
-	if q.From == nil {
-		s.way, s.Select.Where = constant, &query.Filter{Op: query.Or}
-		s.q, err = eval.Compile(text, &rest, o.Options)
-		return s, err
-	}
-	l := lowerer{text: text, options: o}
-	if _, ok := q.From.Collection.(*syntax.Ident); ok && !q.From.In {
-		l.root = q.From.Name
-		s.Select.Where, rest.Where = l.split(q.Where, len(q.Joins) > 0)
-		s.Select.Where = s.Select.Where.Simplify()
-		if bad := s.Select.Where.Check(); bad != nil {
-			return nil, syntax.Errorf(text, q.Where.Pos(), "%s", bad)
+	for _, c := range []*syntax.Count{q.Top, q.Limit} {
+		if c != nil {
+			s.Limit = c.N
 		}
-		if rest.Where == nil && len(q.Joins) == 0 && l.all(q, s.Select) {
-			s.Names = ofSelect(s.Select).Names
+	}
+	rest, checked := *q, *q
+	rest.Top, rest.Offset, rest.Limit = nil, nil, nil // Run counts
+	l := lowerer{text: text, options: o}
+	if q.From != nil && !q.From.In {
+		if _, ok := q.From.Collection.(*syntax.Ident); ok {
+			l.root = q.From.Name
+		}
+	}
+	if l.root != "" {
+		s.Select.Where, rest.Where = l.split(q.Where, len(q.Joins) > 0)
+		if s.Select.Where.Check() != nil {
+			s.Select.Where = s.Select.Where.Simplify() // may make it less deep
+		}
+		if l.err == nil && rest.Where == nil && len(q.Joins) == 0 && l.all(q, s.Select) {
 			return s, nil
 		}
+		if q.Where != nil {
+			checked.Where = l.single(q.Where)
+		}
 	}
+	// The first error of the whole query counts.
+	if _, err := eval.Compile(text, &checked, o.Options); err != nil {
+		return nil, err
+	}
+	if l.err != nil {
+		return nil, l.err
+	}
+	if bad := s.Select.Where.Check(); bad != nil {
+		return nil, syntax.Errorf(text, q.Where.Pos(), "%s", bad)
+	}
+	var err error
 	if s.q, err = eval.Compile(text, &rest, o.Options); err != nil {
 		return nil, err
+	}
+	s.text = q.String()
+	if q.From == nil {
+		s.way, s.Select.Where = constant, &query.Filter{Op: query.Or}
+		return s, nil
 	}
 	order, ok := l.orders(q.OrderBy)
 	if s.Select.OrderBy = order; !ok || s.q.Grouped() || s.q.Distinct() || s.Select.Check() != nil {
@@ -136,18 +143,6 @@ func compile(text string, q *syntax.Query, o Options) (*Statement, error) {
 		s.way, s.sure = mapped, surely(q)
 	}
 	return s, nil
-}
-
-// counts takes the numbers of results that a query wants.
-func counts(s *Statement, q *syntax.Query) {
-	if q.Offset != nil {
-		s.Offset = q.Offset.N
-	}
-	for _, c := range []*syntax.Count{q.Top, q.Limit} {
-		if c != nil {
-			s.Limit, s.none = c.N, c.N == 0
-		}
-	}
 }
 
 // surely says that a query gives a result for each document: one that is not undefined.
@@ -165,7 +160,7 @@ func surely(q *syntax.Query) bool {
 }
 
 // Whole says that exec does all, so that Select has the whole query.
-func (s *Statement) Whole() bool { return s == nil || s.way == whole && !s.none }
+func (s *Statement) Whole() bool { return s == nil || s.way == whole }
 
 // Text tells the statement apart from others.
 func (s *Statement) Text() string {

@@ -188,7 +188,7 @@ func TestParametersBounded(t *testing.T) {
 		{`SELECT * FROM c WHERE c.a = @p`, map[string]any{text(5 << 20): 1}, false},
 	} {
 		_, err := Parse(test.text, map[string]any{"@p": test.p, "@p2": test.p}, Options{})
-		var bad *query.SyntaxError
+		var bad *syntax.Error
 		if (err == nil) != test.fine || err != nil && (!errors.As(err, &bad) || !strings.Contains(err.Error(), "parameters of more than") || len(err.Error()) > 200) {
 			t.Errorf("%s, %T: %.300v, want it to be refused: %t", test.text, test.p, err, !test.fine)
 		}

@@ -9,14 +9,13 @@ import (
 	"github.com/cleavestore/cleave/internal/sql/syntax"
 )
 
-// Statement is a query. It is not changed once it is parsed. The zero value is a query for all
-// documents.
+// Statement is a query. It is not changed once it is parsed.
 type Statement struct {
 	Query      engine.Query
 	Text       string
 	Parameters map[string]any
 
-	tree *syntax.Query // without parameters; nil: the text has paths that only the store knows
+	tree *syntax.Query // without parameters
 }
 
 // Parse reads a query.
@@ -28,21 +27,16 @@ func Parse(text string, parameters map[string]any) (*Statement, error) {
 	}
 	tree, err := syntax.Parse(text)
 	if err == nil {
-		tree, err = tree.Bind(text, parameters)
+		s.tree, err = tree.Bind(text, parameters)
 	}
-	if err == nil {
-		s.tree = tree
+	if err != nil {
+		return nil, err
 	}
 	return s, nil
 }
 
 // OrderedBy returns the query with an ORDER BY of a member of the documents. MayOrder must say that this is possible.
 func (s *Statement) OrderedBy(member string) (engine.Query, error) {
-	if s.tree == nil {
-		q := s.Query
-		q.OrderBy = []engine.QueryOrder{{Path: "/" + member}}
-		return q, nil
-	}
 	t := *s.tree
 	t.OrderBy = []syntax.Order{{Expr: &syntax.Member{Of: &syntax.Ident{Name: t.From.Name}, Name: member}}}
 	return engine.ParseQuery(t.String(), s.Parameters)
@@ -51,17 +45,11 @@ func (s *Statement) OrderedBy(member string) (engine.Query, error) {
 // MayOrder says whether results could be given in an order of a member: there is no other
 // order, and each has one document.
 func (s *Statement) MayOrder() bool {
-	if s.tree == nil {
-		return len(s.Query.OrderBy) == 0 && !s.Query.Distinct && !s.grouped()
-	}
 	return len(s.tree.OrderBy) == 0 && !s.tree.Distinct && !s.grouped() && s.overDocuments() && len(s.tree.Joins) == 0
 }
 
 // overDocuments says whether FROM names the documents themselves.
 func (s *Statement) overDocuments() bool {
-	if s.tree == nil {
-		return true
-	}
 	if s.tree.From == nil || s.tree.From.In {
 		return false
 	}
@@ -71,9 +59,6 @@ func (s *Statement) overDocuments() bool {
 
 // Documents says whether results are whole documents.
 func (s *Statement) Documents() bool {
-	if s.tree == nil {
-		return s.Query.Fields == nil
-	}
 	if !s.overDocuments() || len(s.tree.GroupBy) > 0 {
 		return false
 	}
@@ -90,17 +75,6 @@ func (s *Statement) isRoot(e syntax.Expr) bool {
 
 // grouped says whether results stand for several documents.
 func (s *Statement) grouped() bool {
-	if s.tree == nil {
-		if len(s.Query.GroupBy) > 0 {
-			return true
-		}
-		for _, f := range s.Query.Fields {
-			if f.Aggregate != 0 {
-				return true
-			}
-		}
-		return false
-	}
 	if len(s.tree.GroupBy) > 0 {
 		return true
 	}
@@ -114,22 +88,19 @@ func (s *Statement) grouped() bool {
 
 // limited says whether the query itself bounds the number of its results.
 func (s *Statement) limited() bool {
-	return s.Query.Offset > 0 || s.Query.Limit > 0 || s.tree != nil && (s.tree.Top != nil || s.tree.Limit != nil)
+	return s.Query.Offset > 0 || s.Query.Limit > 0 || s.tree.Top != nil || s.tree.Limit != nil
 }
 
 // Aggregated says whether the results of the query over several logical partitions are more
 // than those of each, one after the other.
 func (s *Statement) Aggregated() bool {
-	if s.tree != nil && (len(s.tree.OrderBy) > 0 || s.tree.Distinct) {
-		return true
-	}
-	return len(s.Query.OrderBy) > 0 || s.Query.Distinct || s.grouped() || s.limited()
+	return len(s.tree.OrderBy) > 0 || s.tree.Distinct || s.grouped() || s.limited()
 }
 
 // Payloads says whether results have whole documents as their member payload, as those of
 // rewritten queries have.
 func (s *Statement) Payloads() bool {
-	if s.tree == nil || s.tree.Value || !s.overDocuments() || s.grouped() || len(s.tree.Items) == 0 {
+	if s.tree.Value || !s.overDocuments() || s.grouped() || len(s.tree.Items) == 0 {
 		return false
 	}
 	last := s.tree.Items[len(s.tree.Items)-1]

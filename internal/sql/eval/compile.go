@@ -27,7 +27,7 @@ type Query struct {
 }
 
 // Compile compiles a query without parameters. text is that of the query, for errors, which
-// are *query.SyntaxErrors.
+// are *syntax.Errors.
 func Compile(text string, q *syntax.Query, o Options) (*Query, error) {
 	c := &compiler{text: text, options: o, slots: 1}
 	p := c.query(q, nil)
@@ -351,7 +351,9 @@ func (s *scope) lookup(name string) (slot int, grouped, ok bool) {
 func (s *scope) known() string {
 	var list []string
 	for ; s != nil; s = s.outer {
-		list = append(list, s.order...)
+		for _, name := range s.order {
+			list = append(list, jsondoc.Clip(name))
+		}
 	}
 	if len(list) == 0 {
 		return "there is no FROM that names a source"
@@ -438,6 +440,8 @@ func (c *compiler) compile(e syntax.Expr, s *scope) (n node, constant bool) {
 		of, same := c.expr(e.Of, s)
 		by, sameToo := c.expr(e.By, s)
 		return func(f *Frame) value.Value { return index(of(f), by(f)) }, same && sameToo
+	case *syntax.Each:
+		c.fail(e.Sign, "[] stands for any element only in simple conditions, which compare a path with a constant: expected an index or a JOIN")
 	case *syntax.Unary:
 		x, same := c.expr(e.X, s)
 		op := unaries[e.Op]

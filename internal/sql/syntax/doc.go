@@ -1,8 +1,8 @@
 // Package syntax reads the text of a query into a tree, and prints trees as texts.
 //
 //	text ── Parse ──► Query ── Bind (parameters) ──► Query
-//	                    │
-//	                    └── String ──► text
+//	     └─ ParseWith (parameters) ──┼────────────────────►
+//	                                 └── String ──► text
 //
 // The grammar, in the order of precedence from weak to strong:
 //
@@ -20,7 +20,8 @@
 //	          expr [NOT] BETWEEN expr AND expr, [NOT] IN (expr, …), [NOT] LIKE expr [ESCAPE 'c']
 //	          |   ^   &   = != <>   < <= > >=   << >> >>>   ||   + -   * / %
 //	          - + ~ expr
-//	          expr.member   expr[expr]
+//	          expr.member   expr[expr]   expr[], which stands for any element: only in conditions
+//	                                     that compare a path with a constant
 //	          constant, @parameter, name, function(expr, …), udf.function(expr, …),
 //	          {name: expr, …}, [expr, …], (expr), (query), EXISTS(query), ARRAY(query)
 //
@@ -31,7 +32,7 @@
 //
 //  1. Parse never panics. Its work is linear in the length of the text, and its memory a
 //     multiple of it: the text, the nesting and the height of the tree are bounded.
-//  2. An error is a *query.SyntaxError: it tells line and column, what was expected and what
+//  2. An error is a *Error: it tells line and column, what was expected and what
 //     was found.
 //  3. Parse of a printed tree gives an equal tree.
 //  4. A tree is not changed after Parse; Bind and Rewrite make new ones.

@@ -274,7 +274,14 @@ func (p *parser) primary() (Expr, error) {
 	case text:
 		return &Literal{at, value.String(t.text)}, p.next()
 	case parameter:
-		return &Param{at, t.text}, p.next()
+		if p.bind == nil {
+			return &Param{at, t.text}, p.next()
+		}
+		v, err := p.bind.value(t.at, t.text)
+		if err != nil {
+			return nil, err
+		}
+		return &Literal{at, v}, p.next()
 	case sign:
 		switch t.text {
 		case "(":
@@ -299,7 +306,7 @@ func (p *parser) primary() (Expr, error) {
 			}
 			return p.sub(at, kind)
 		case p.isSign("(") && !reserved[t.upper]:
-			return p.call(at, t.upper, false)
+			return p.call(at, upper(t.text), false)
 		case p.isSign(".") && t.upper == "UDF":
 			if err := p.next(); err != nil {
 				return nil, err

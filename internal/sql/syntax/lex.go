@@ -28,7 +28,7 @@ type token struct {
 	kind   kind
 	at     int
 	text   string
-	upper  string // of a word, in capitals
+	upper  string // of a word of the grammar, in capitals
 	number float64
 }
 
@@ -44,9 +44,52 @@ func (t *token) found() string {
 	return jsondoc.Clip(t.text)
 }
 
-// signs are tried in this order.
-var signs = [...]string{">>>", "<=", ">=", "<>", "!=", "||", "??", "<<", ">>",
-	"<", ">", "=", "(", ")", "[", "]", "{", "}", ",", ".", ":", "*", "/", "%", "+", "-", "?", "|", "^", "&", "~", "!"}
+// signLen returns the length of the sign with which a text begins, 0 for none.
+func signLen(text string) int {
+	if strings.HasPrefix(text, ">>>") {
+		return 3
+	}
+	if len(text) > 1 {
+		switch text[:2] {
+		case "<=", ">=", "<>", "!=", "||", "??", "<<", ">>":
+			return 2
+		}
+	}
+	if strings.IndexByte("<>=()[]{},.:*/%+-?|^&~!", text[0]) >= 0 {
+		return 1
+	}
+	return 0
+}
+
+// keywords are the words of the grammar.
+var keywords = func() map[string]string {
+	m := make(map[string]string)
+	for word := range reserved {
+		m[word] = word
+	}
+	for word := range constants {
+		m[word] = word
+	}
+	for _, word := range []string{"TOP", "VALUE", "ARRAY", "UDF", "RANK"} {
+		m[word] = word
+	}
+	return m
+}()
+
+// keyword returns a word of the grammar in capitals, "" for another word.
+func keyword(word string) string {
+	var b [9]byte // INFINITY, UNDEFINED
+	if len(word) > len(b) {
+		return ""
+	}
+	for i := range len(word) {
+		b[i] = word[i]
+		if 'a' <= b[i] && b[i] <= 'z' {
+			b[i] -= 'a' - 'A'
+		}
+	}
+	return keywords[string(b[:len(word)])]
+}
 
 // skip passes over white space and comments.
 func (p *parser) skip() error {
@@ -103,17 +146,14 @@ func (p *parser) next() error {
 		t.kind = parameter
 	default:
 		if t.text = p.word(false); t.text != "" {
-			t.kind, t.upper = word, upper(t.text)
+			t.kind, t.upper = word, keyword(t.text)
 			break
 		}
 		t.kind = sign
-		for _, s := range signs {
-			if strings.HasPrefix(p.text[p.pos:], s) {
-				t.text = s
-				p.pos += len(s)
-				p.tok = t
-				return nil
-			}
+		if n := signLen(p.text[p.pos:]); n > 0 {
+			t.text = p.text[p.pos : p.pos+n]
+			p.pos += n
+			break
 		}
 		r, _ := utf8.DecodeRuneInString(p.text[p.pos:])
 		return p.errorf(t.at, "unexpected character %q", r)
@@ -147,6 +187,10 @@ func upper(s string) string {
 func (p *parser) word(digits bool) string {
 	start := p.pos
 	for p.pos < len(p.text) {
+		if c := p.text[p.pos]; c|0x20 >= 'a' && c|0x20 <= 'z' {
+			p.pos++
+			continue
+		}
 		r, n := utf8.DecodeRuneInString(p.text[p.pos:])
 		if !(r == '_' || r == '$' || unicode.IsLetter(r) || (digits || p.pos > start) && (unicode.IsDigit(r) || unicode.IsMark(r))) {
 			break

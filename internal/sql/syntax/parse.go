@@ -1,27 +1,27 @@
 package syntax
 
 import (
-	"fmt"
 	"math"
 	"slices"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/cleavestore/cleave/internal/jsondoc"
-	"github.com/cleavestore/cleave/internal/query"
 )
 
 // Limits of a query.
 const (
-	MaxText    = query.MaxText // bytes
-	MaxNesting = 200           // parentheses, brackets, braces, prefixes and subqueries inside of each other
-	MaxHeight  = 1_000         // of the tree
-	MaxItems   = 10_000        // elements of a list
+	MaxText    = 512 << 10 // bytes
+	MaxNesting = 200       // parentheses, brackets, braces, prefixes and subqueries inside of each other
+	MaxHeight  = 1_000     // of the tree
+	MaxItems   = 10_000    // elements of a list
 )
 
-// Parse reads a query. The error is a *query.SyntaxError.
-func Parse(text string) (*Query, error) {
-	p := &parser{text: text}
+// Parse reads a query. The error is an *Error.
+func Parse(text string) (*Query, error) { return parse(&parser{text: text}) }
+
+func parse(p *parser) (*Query, error) {
+	text := p.text
 	if len(text) > MaxText {
 		return nil, p.errorf(0, "a query of more than %d bytes", MaxText)
 	}
@@ -45,6 +45,9 @@ func Parse(text string) (*Query, error) {
 	if err != nil {
 		return nil, err
 	}
+	if len(text) <= MaxHeight {
+		return q, nil // a level has a character at least
+	}
 	q.Exprs(func(e Expr) {
 		if err == nil && height(e, MaxHeight) > MaxHeight {
 			err = p.errorf(e.Pos(), "an expression of more than %d levels", MaxHeight)
@@ -56,7 +59,7 @@ func Parse(text string) (*Query, error) {
 	return q, nil
 }
 
-// ParseExpr reads an expression alone. The error is a *query.SyntaxError.
+// ParseExpr reads an expression alone. The error is an *Error.
 func ParseExpr(text string) (Expr, error) {
 	q, err := Parse("SELECT VALUE " + text)
 	if err != nil {
@@ -73,18 +76,11 @@ type parser struct {
 	tok    token // the present token
 	depth  int   // of nesting
 	clause string
+	bind   *binder // nil: parameters stay parameters
 }
 
 func (p *parser) errorf(offset int, format string, args ...any) error {
 	return Errorf(p.text, offset, format, args...)
-}
-
-// Errorf returns a *query.SyntaxError at an offset of a text.
-func Errorf(text string, offset int, format string, args ...any) error {
-	before := text[:min(offset, len(text))]
-	line := strings.Count(before, "\n")
-	before = before[strings.LastIndexByte(before, '\n')+1:]
-	return &query.SyntaxError{Offset: offset, Line: line + 1, Column: utf8.RuneCountInString(before) + 1, Msg: fmt.Sprintf(format, args...)}
 }
 
 func (p *parser) expected(what string) error {
@@ -356,9 +352,8 @@ func (p *parser) path(e Expr) (Expr, error) {
 				return nil, err
 			}
 			if p.isSign("]") {
-				return nil, p.errorf(sign, "[] stands for any element only in simple conditions, which compare a path with a constant: expected an index or a JOIN")
-			}
-			if p.tok.kind == text && p.ahead("]") {
+				e = &Each{at, e, sign}
+			} else if p.tok.kind == text && p.ahead("]") {
 				e = &Member{at, e, p.tok.text}
 				if err := p.next(); err != nil {
 					return nil, err
@@ -482,6 +477,12 @@ func (p *parser) count(what string) (*Count, error) {
 		return nil, p.errorf(p.tok.at, "expected a whole number up to %d, found %s", maxCount, jsondoc.Clip(p.tok.text))
 	default:
 		return nil, p.expected(what)
+	}
+	if p.bind != nil {
+		var err error
+		if c, err = p.bind.count(c); err != nil {
+			return nil, err
+		}
 	}
 	return c, p.next()
 }

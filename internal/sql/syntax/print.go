@@ -214,6 +214,9 @@ func show(b *strings.Builder, e Expr) {
 		}
 		show(b, e.By)
 		b.WriteByte(']')
+	case *Each:
+		showAt(b, e.Of, pathStrength)
+		b.WriteString("[]")
 	case *Unary:
 		if e.Op == "NOT" {
 			b.WriteString("NOT ")

@@ -1,10 +1,5 @@
 package syntax
 
-import (
-	"github.com/cleavestore/cleave/internal/jsondoc"
-	"github.com/cleavestore/cleave/internal/sql/value"
-)
-
 // Children calls visit for each expression directly below one, those of a subquery included.
 func Children(e Expr, visit func(Expr)) {
 	each := func(list []Expr) {
@@ -18,6 +13,8 @@ func Children(e Expr, visit func(Expr)) {
 	case *Index:
 		visit(e.Of)
 		visit(e.By)
+	case *Each:
+		visit(e.Of)
 	case *Unary:
 		visit(e.X)
 	case *Binary:
@@ -170,6 +167,8 @@ func (r *rewriter) expr(e Expr) Expr {
 		e = &Member{x.At, r.expr(x.Of), x.Name}
 	case *Index:
 		e = &Index{x.At, r.expr(x.Of), r.expr(x.By)}
+	case *Each:
+		e = &Each{x.At, r.expr(x.Of), x.Sign}
 	case *Unary:
 		e = &Unary{x.At, x.Op, r.expr(x.X)}
 	case *Binary:
@@ -199,79 +198,4 @@ func (r *rewriter) expr(e Expr) Expr {
 	out, err := r.change(e)
 	r.err = err
 	return out
-}
-
-// MaxParameters bounds the parameters that a query uses: the bytes of all of their values
-// together, as value.Value.Size counts them.
-const MaxParameters = 4 << 20
-
-// Bind returns the query with constants in place of its parameters, which may be named with
-// or without their @. text is that of the query. The error is a *query.SyntaxError.
-func (q *Query) Bind(text string, parameters map[string]any) (*Query, error) {
-	known := map[string]value.Value{}
-	size := int64(0)
-	given := func(at int, name string) (value.Value, error) {
-		if v, ok := known[name]; ok {
-			return v, nil
-		}
-		v, ok := parameters["@"+name]
-		if !ok {
-			v, ok = parameters[name]
-		}
-		if !ok {
-			return value.Value{}, Errorf(text, at, "parameter @%s is not given", jsondoc.Clip(name))
-		}
-		bound, err := value.Of(v)
-		if err != nil {
-			return value.Value{}, Errorf(text, at, "parameter @%s: %s", jsondoc.Clip(name), err)
-		}
-		if size += bound.Size(); size > MaxParameters {
-			return value.Value{}, Errorf(text, at, "parameter @%s: parameters of more than %d bytes", jsondoc.Clip(name), MaxParameters)
-		}
-		known[name] = bound
-		return bound, nil
-	}
-	var bad error
-	count := func(c *Count) *Count {
-		if c == nil || c.Param == "" || bad != nil {
-			return c
-		}
-		v, err := given(c.At, c.Param)
-		if err != nil {
-			bad = err
-			return c
-		}
-		n, ok := v.Int()
-		if !ok || n < 0 || n > maxCount {
-			bad = Errorf(text, c.At, "parameter @%s: expected a whole number up to %d, found %s", c.Param, maxCount, jsondoc.Clip(v.String()))
-			return c
-		}
-		return &Count{At: c.At, N: int(n)}
-	}
-	var counts func(q *Query)
-	counts = func(q *Query) {
-		q.Top, q.Offset, q.Limit = count(q.Top), count(q.Offset), count(q.Limit)
-		q.EachSource(func(s *Source) {
-			if s.Query != nil {
-				counts(s.Query)
-			}
-		})
-	}
-	out, err := q.Rewrite(func(e Expr) (Expr, error) {
-		switch e := e.(type) {
-		case *Param:
-			v, err := given(int(e.At), e.Name)
-			return &Literal{e.At, v}, err
-		case *Sub:
-			counts(e.Q) // Rewrite has made it
-		}
-		return e, nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	if counts(out); bad != nil {
-		return nil, bad
-	}
-	return out, nil
 }

@@ -90,6 +90,13 @@ type (
 		At
 		Of, By Expr
 	}
+	// Each stands for any element of an array: a path with it has several values. Sign is the
+	// offset of its brackets.
+	Each struct {
+		At
+		Of   Expr
+		Sign int
+	}
 	// Unary is NOT, -, + or ~.
 	Unary struct {
 		At

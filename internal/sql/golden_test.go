@@ -1,4 +1,4 @@
-package query_test
+package sql_test
 
 import (
 	"bytes"
@@ -12,12 +12,15 @@ import (
 	"github.com/cockroachdb/datadriven"
 
 	"github.com/cleavestore/cleave/internal/query"
+	"github.com/cleavestore/cleave/internal/sql"
+	"github.com/cleavestore/cleave/internal/sql/syntax"
 )
 
 // TestGolden carries out the commands in testdata. Arguments are parameters, as
 // NAME=JSON; documents stand on lines of their own behind a query or condition.
 //
-//	parse     a query: its parts, or the refusal with its place
+//	parse     a query: its parts, or the refusal with its place; of one that exec does not do
+//	          as a whole, its text
 //	match     a condition: what it is for each document
 //	rows      a query: the rows of the documents, in the order in which they stand
 //	order     values: sorted, those without an order on one line
@@ -62,18 +65,23 @@ func parsed(text string, args []datadriven.CmdArg, show func(*query.Select) stri
 		}
 		parameters[arg.Key] = v
 	}
-	s, err := query.Parse(text, parameters)
-	var bad *query.SyntaxError
+	st, err := sql.Parse(text, parameters, sql.Options{})
+	var bad *syntax.Error
 	switch {
 	case errors.As(err, &bad):
 		return fmt.Sprintf("byte %d, %v", bad.Offset, err)
 	case err != nil:
-		return fmt.Sprintf("no *SyntaxError: %v", err)
+		return fmt.Sprintf("no *syntax.Error: %v", err)
 	}
+	s := *st.Select
+	s.Offset, s.Limit = st.Offset, st.Limit
 	if err := s.Check(); err != nil {
 		return fmt.Sprintf("parsed, but %v", err)
 	}
-	return show(s)
+	if !st.Whole() {
+		return "evaluated: " + st.Text()
+	}
+	return show(&s)
 }
 
 func describe(s *query.Select) string {
