@@ -8,6 +8,7 @@ import (
 	"math"
 	"math/bits"
 	"math/rand/v2"
+	"slices"
 	"sync"
 
 	"github.com/cleavestore/cleave/internal/item"
@@ -31,6 +32,9 @@ type Builder struct {
 	// Breathe, unless it is nil, is called after each some 50 µs of work in
 	// WriteTo, and where Add writes to the temporary file. An error ends them.
 	Breathe func() error
+	// Expect is about how many documents will be added; 0: unknown. The memory that they
+	// are likely to take is then reserved at once.
+	Expect int
 
 	c     *Compiled
 	limit int64
@@ -40,6 +44,10 @@ type Builder struct {
 	tree      pathTree
 	stack     []openNode
 	text      []byte
+	sought    []soughtTerm // of the present document, at most soughtBatch
+	kept      []byte       // texts of sought that are not in the document
+	fetched   uint64       // a sum without a meaning
+	likely    int          // number of terms, if the documents are like those before
 	composite compositeBuilder
 	ordinal   uint32
 
@@ -53,10 +61,11 @@ type Builder struct {
 
 // builderMemory is what a builder gives to the next one: fresh memory is dear.
 type builderMemory struct {
-	terms []builtTerm
-	table []uint64 // tag 32 | index of term + 1, 32; open addressing
-	texts []byte   // values of strings
-	pairs []uint64 // term 32 | ordinal 32
+	terms  []builtTerm
+	table  []uint64 // tag 32 | index of term + 1, 32; open addressing
+	texts  []byte   // values of strings
+	noted  []uint32 // terms of documents, one document after the other
+	places []placed // what of noted is of which document
 
 	// Of sorting.
 	order, place, ordinals []uint32
@@ -64,6 +73,12 @@ type builderMemory struct {
 }
 
 var builderMemories = sync.Pool{New: func() any { return new(builderMemory) }}
+
+// placed is where the terms of a document end in noted.
+type placed struct {
+	ordinal uint32
+	end     int
+}
 
 // builtTerm is a term of the documents.
 type builtTerm struct {
@@ -164,6 +179,9 @@ func (b *Builder) Take(r *Reader, remap Remap) {
 
 // Add adds the terms of a document. The ordinals of documents rise.
 func (b *Builder) Add(ordinal uint32, doc []byte) error {
+	if len(b.places) == 0 {
+		b.reserve()
+	}
 	b.ordinal = ordinal
 	if len(b.c.composites) == 0 {
 		b.scan(doc)
@@ -172,6 +190,8 @@ func (b *Builder) Add(ordinal uint32, doc []byte) error {
 		b.scan(doc)
 		b.addComposites()
 	}
+	b.findSought()
+	b.places = append(b.places, placed{ordinal, len(b.noted)})
 	if b.Memory() < b.limit {
 		return nil
 	}
@@ -183,8 +203,8 @@ func (b *Builder) Add(ordinal uint32, doc []byte) error {
 
 // Memory returns about how many bytes the builder holds.
 func (b *Builder) Memory() int64 {
-	const termBytes = 40 + 8 // with its share of what sorts them
-	return 12*int64(len(b.pairs)) + termBytes*int64(len(b.terms)) + 8*int64(len(b.table)) + int64(len(b.texts)) + b.tree.bytes
+	const termBytes = 32 + 16 // with its share of what sorts them
+	return 8*int64(len(b.noted)) + 16*int64(len(b.places)) + termBytes*int64(len(b.terms)) + 8*int64(len(b.table)) + int64(len(b.texts)) + b.tree.bytes
 }
 
 // breathWork is the work between two calls of Breathe, in ordinals.
@@ -231,7 +251,7 @@ func (b *Builder) scan(doc []byte) {
 		switch v.Kind {
 		case jsondoc.KindString:
 			if n.scalars {
-				b.addString(at, v.Bytes(&b.text))
+				b.addString(at, v.Bytes(&b.text), v.Escaped)
 			}
 		case jsondoc.KindNumber:
 			if n.scalars {
@@ -289,29 +309,44 @@ func (b *Builder) addFixed(n *pathNode, path int32, place int, kind Type, value 
 	b.note(n.fixed[place] - 1)
 }
 
-// addNumber adds the term of a number.
-func (b *Builder) addNumber(path int32, value uint64) {
-	h := max(1, mix(hashSeed^uint64(path), value))
-	i, found := b.find(h, func(t *builtTerm) bool { return t.path == path && t.kind == Number && t.value == value })
-	if !found {
-		b.terms = append(b.terms, builtTerm{hash: h, value: value, path: path, kind: Number})
-		b.tree.nodes[path].terms++
-	}
-	b.note(i)
+// soughtTerm is a term of the present document that is not looked up yet.
+type soughtTerm struct {
+	hash  uint64
+	value uint64 // of a number
+	text  []byte // of a string or of components: of the document, or in Builder.kept
+	path  int32
+	kind  Type
 }
 
-// addString adds the term of a string.
-func (b *Builder) addString(path int32, text []byte) {
+// soughtBatch is the number of terms that are looked up together. The table and the terms of
+// a large file are in no cache near the processor. It fetches what a batch needs at once,
+// instead of one after the other.
+const soughtBatch = 64
+
+// seek adds a term once it is looked up.
+func (b *Builder) seek(t soughtTerm) {
+	if b.sought = append(b.sought, t); len(b.sought) == soughtBatch {
+		b.findSought()
+	}
+}
+
+// addNumber adds the term of a number.
+func (b *Builder) addNumber(path int32, value uint64) {
+	b.seek(soughtTerm{hash: max(1, mix(hashSeed^uint64(path), value)), value: value, path: path, kind: Number})
+}
+
+// addString adds the term of a string. passing says that text does not stay as it is.
+func (b *Builder) addString(path int32, text []byte, passing bool) {
 	if len(text) > MaxString {
 		sum := crc32.Checksum(text, castagnoli)
 		b.text = binary.BigEndian.AppendUint32(append(b.text[:0], text[:MaxString]...), sum)
-		text = b.text
+		text, passing = b.text, true
 	}
-	b.addText(path, String, text)
+	b.addText(path, String, text, passing)
 }
 
 // addText adds the term of the bytes of a string, or of components.
-func (b *Builder) addText(path int32, kind Type, text []byte) {
+func (b *Builder) addText(path int32, kind Type, text []byte, passing bool) {
 	h := mix(hashSeed, uint64(path)<<8|uint64(kind))
 	rest := text
 	for ; len(rest) >= 8; rest = rest[8:] {
@@ -321,43 +356,106 @@ func (b *Builder) addText(path int32, kind Type, text []byte) {
 	for i, c := range rest {
 		w |= uint64(c) << (8 * i)
 	}
-	h = max(1, mix(h, w))
-	i, found := b.find(h, func(t *builtTerm) bool {
-		return t.path == path && t.kind == kind && int(t.size) == len(text) && bytes.Equal(b.texts[t.value:][:t.size], text)
-	})
-	if !found {
-		b.terms = append(b.terms, builtTerm{hash: h, value: uint64(len(b.texts)), path: path, kind: kind, size: uint16(len(text))})
-		b.texts = append(b.texts, text...)
-		b.tree.nodes[path].terms++
+	if passing {
+		from := len(b.kept)
+		b.kept = append(b.kept, text...)
+		text = b.kept[from:]
 	}
-	b.note(i)
+	b.seek(soughtTerm{hash: max(1, mix(h, w)), text: text, path: path, kind: kind})
 }
 
-// find returns the index of the term with a hash for which same holds; if there
-// is none, a place for the next term.
-func (b *Builder) find(h uint64, same func(*builtTerm) bool) (uint32, bool) {
-	if 4*len(b.terms) >= 3*len(b.table) {
+// findSought looks the terms up that are sought, and adds those that are new.
+func (b *Builder) findSought() {
+	if 4*(len(b.terms)+len(b.sought)) >= 3*len(b.table) {
 		b.growTable()
 	}
 	mask := uint64(len(b.table) - 1)
-	tag := h &^ (1<<32 - 1)
-	for at := h & mask; ; at = (at + 1) & mask {
-		slot := b.table[at]
-		if slot == 0 {
-			b.table[at] = tag | uint64(len(b.terms)+1)
-			return uint32(len(b.terms)), false
+	// The loads of these loops do not wait for each other.
+	var slots [soughtBatch]uint64
+	for i := range b.sought {
+		slots[i] = b.table[b.sought[i].hash&mask]
+	}
+	for _, slot := range slots[:len(b.sought)] {
+		if slot != 0 {
+			b.fetched += uint64(b.terms[uint32(slot)-1].count)
 		}
-		if slot&^(1<<32-1) == tag {
-			i := uint32(slot) - 1
-			if t := &b.terms[i]; t.hash == h && same(t) {
-				return i, true
+	}
+	for i := range b.sought {
+		b.note(b.find(&b.sought[i]))
+	}
+	b.sought, b.kept = b.sought[:0], b.kept[:0]
+}
+
+// find returns the index of the term that is sought. It adds it if there is none.
+func (b *Builder) find(s *soughtTerm) uint32 {
+	mask := uint64(len(b.table) - 1)
+	tag := s.hash &^ (1<<32 - 1)
+	at := s.hash & mask
+	for ; b.table[at] != 0; at = (at + 1) & mask {
+		if slot := b.table[at]; slot&^(1<<32-1) == tag {
+			if i := uint32(slot) - 1; b.is(&b.terms[i], s) {
+				return i
 			}
 		}
 	}
+	i := uint32(len(b.terms))
+	b.table[at] = tag | uint64(i+1)
+	t := builtTerm{hash: s.hash, value: s.value, path: s.path, kind: s.kind}
+	if s.kind.isText() {
+		t.value, t.size = uint64(len(b.texts)), uint16(len(s.text))
+		b.texts = append(b.texts, s.text...)
+	}
+	b.terms = append(b.terms, t)
+	b.tree.nodes[s.path].terms++
+	return i
 }
 
+// is says whether a term is the one that is sought.
+func (b *Builder) is(t *builtTerm, s *soughtTerm) bool {
+	if t.hash != s.hash || t.path != s.path || t.kind != s.kind {
+		return false
+	}
+	if s.kind == Number {
+		return t.value == s.value
+	}
+	return int(t.size) == len(s.text) && bytes.Equal(b.texts[t.value:][:t.size], s.text)
+}
+
+// density is what a document of a builder had on average.
+type density struct{ notes, terms, texts float64 }
+
+// leastDocuments is the number of documents from which on their density is remembered.
+const leastDocuments = 256
+
+// remember keeps the density of the documents for the next builder of the policy.
+func (b *Builder) remember() {
+	if n := float64(len(b.places)); n >= leastDocuments {
+		b.c.density.Store(&density{float64(len(b.noted)) / n, float64(len(b.terms)) / n, float64(len(b.texts)) / n})
+	}
+}
+
+// reserve makes room for the documents that are expected, or for as many as are likely to
+// find place, if they are like those of the last builder. What grows is copied again and
+// again, and its old memory is garbage.
+func (b *Builder) reserve() {
+	d := b.c.density.Load()
+	if d == nil || b.Expect < leastDocuments {
+		return
+	}
+	n := min(float64(b.Expect), float64(b.limit)/(8*d.notes+(32+16+16)*d.terms+d.texts+16))
+	b.noted = slices.Grow(b.noted, int(n*d.notes))
+	b.terms = slices.Grow(b.terms, int(n*d.terms))
+	b.texts = slices.Grow(b.texts, int(n*d.texts))
+	b.places = slices.Grow(b.places, int(n))
+	b.likely = int(n * d.terms)
+}
+
+// growTable makes room for a batch of terms.
 func (b *Builder) growTable() {
 	n := max(1<<10, 2*len(b.table))
+	for 3*n < 4*b.likely {
+		n *= 2
+	}
 	if cap(b.table) >= n {
 		b.table = b.table[:n]
 		clear(b.table)
@@ -386,17 +484,18 @@ func (b *Builder) note(i uint32) {
 	}
 	t.last = b.ordinal
 	t.count++
-	b.pairs = append(b.pairs, uint64(i)<<32|uint64(b.ordinal))
+	b.noted = append(b.noted, i)
 }
 
 // reset forgets the documents.
 func (b *Builder) reset() {
+	b.remember()
 	b.forget()
 	b.tree = newPathTree(b.c)
 }
 
 // forget empties the memory.
 func (m *builderMemory) forget() {
-	m.terms, m.texts, m.pairs = m.terms[:0], m.texts[:0], m.pairs[:0]
+	m.terms, m.texts, m.noted, m.places = m.terms[:0], m.texts[:0], m.noted[:0], m.places[:0]
 	m.table = m.table[:0]
 }

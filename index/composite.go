@@ -562,7 +562,7 @@ func (b *compositeBuilder) termOf(x *Composite) []byte {
 // addComposites adds the terms of the document in composite indexes.
 func (b *Builder) addComposites() {
 	for _, x := range b.c.composites {
-		b.addText(int32(x.number)+1, compositeKind, b.composite.termOf(x))
+		b.addText(int32(x.number)+1, compositeKind, b.composite.termOf(x), true)
 	}
 }
 

@@ -34,6 +34,7 @@ func (b *Builder) WriteTo(emit func([]byte) error, items uint32) error {
 	w := newWriter(emit)
 	streams := []stream{newVersionStream(&b.versions)}
 	if len(b.terms) > 0 {
+		b.remember()
 		s, err := b.sorted()
 		if err != nil {
 			return err
@@ -209,15 +210,16 @@ func (b *Builder) sorted() (*sortedTerms, error) {
 	}
 	b.ordinals = resized(b.ordinals, int(sum))
 	s.ordinals = b.ordinals
-	for pairs := range slices.Chunk(b.pairs, breathWork) {
-		for _, pair := range pairs {
-			i := pair >> 32
-			s.ordinals[place[i]] = uint32(pair)
+	from := 0
+	for _, doc := range b.places {
+		for _, i := range b.noted[from:doc.end] {
+			s.ordinals[place[i]] = doc.ordinal
 			place[i]++
 		}
-		if err := b.worked(len(pairs)); err != nil {
+		if err := b.worked(doc.end - from); err != nil {
 			return nil, err
 		}
+		from = doc.end
 	}
 	return s, nil
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"sync/atomic"
 )
 
 // Policy says which values of documents are indexed. The zero value indexes
@@ -45,7 +46,8 @@ type Compiled struct {
 	root       *rule
 	id         uint64
 	composites []*Composite
-	slots      int32 // paths of composites
+	slots      int32                   // paths of composites
+	density    atomic.Pointer[density] // of the documents of the last builder; nil: unknown
 }
 
 // rule is what the patterns say of the values at a path.

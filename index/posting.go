@@ -95,11 +95,47 @@ func (p *Posting) each(visit func(o uint32)) error {
 
 // AppendTo appends the ordinals to dst, in order.
 func (p *Posting) AppendTo(dst []uint32) ([]uint32, error) {
-	if p.kind == Large {
+	switch {
+	case p.kind == Large:
 		return p.appendLarge(dst)
+	case p.kind == Short:
+		return p.appendShort(dst)
+	case p.n > 0:
+		dst = append(dst, p.one)
 	}
-	err := p.each(func(o uint32) { dst = append(dst, o) })
-	return dst, err
+	return dst, nil
+}
+
+// appendShort is AppendTo for a list of varints, most of which have one or two bytes.
+func (p *Posting) appendShort(dst []uint32) ([]uint32, error) {
+	next, items := uint64(0), uint64(p.r.info.Items)
+	b := p.list
+	for range p.n {
+		switch {
+		case len(b) > 0 && b[0] < 0x80:
+			next += uint64(b[0])
+			b = b[1:]
+		case len(b) > 1 && b[1] < 0x80:
+			next += uint64(b[0]&0x7F) | uint64(b[1])<<7
+			b = b[2:]
+		default:
+			d, n := binary.Uvarint(b)
+			if n <= 0 {
+				return dst, p.r.corrupt(p.at, errPosting)
+			}
+			next += d
+			b = b[n:]
+		}
+		if next >= items {
+			return dst, p.r.corrupt(p.at, errOrdinal)
+		}
+		dst = append(dst, uint32(next))
+		next++
+	}
+	if len(b) > 0 {
+		return dst, p.r.corrupt(p.at, errPosting)
+	}
+	return dst, nil
 }
 
 // appendLarge is AppendTo of a Large posting. The ordinals that it appends are checked,

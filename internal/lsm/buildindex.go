@@ -44,7 +44,7 @@ func (o *output) beginIndex() {
 		o.index.temp = path.Join(o.t.Dir, manifest.SegmentName(o.number)+".index"+manifest.TempSuffix)
 		return o.t.Env.FS.Create(o.index.temp)
 	})
-	o.index.builder.Breathe = o.breatheIndex
+	o.index.builder.Breathe, o.index.builder.Expect = o.breatheIndex, o.expect
 }
 
 // breatheIndex is breathe while an index is sorted and joined. A compaction is also paced.
