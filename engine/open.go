@@ -30,8 +30,8 @@ import (
 //     disk.
 //  4. Replay the log into memtables, except for records up to a partition's flushed
 //     sequence. Damage before the synced-up-to mark ends the open. If
-//     the memtables get full and must be flushed, the log is first read through
-//     to its end, so that an open that fails has flushed nothing.
+//     the memtables get full and must be flushed, without an index (reindex.go), the log
+//     is first read through to its end, so that an open that fails has flushed nothing.
 //  5. Store in the store manifest the valid length of the old log files, "not
 //     clean", a new sequence limit, and no intent of a reshape.
 //     Commit point of the recovery: after a crash before it, recovery starts from
@@ -82,13 +82,13 @@ func (db *DB) open(ctx context.Context) error {
 	if err = wal.PrepareRecovery(db.env.FS, manifest.LogDir, logState); err != nil {
 		return err
 	}
-	db.env.Replaying = true
+	db.env.Opening, db.env.Replaying = true, true
 	recovery, err := db.replay(ctx, state)
 	db.env.Replaying = false
-	if err != nil {
-		return err
+	if err == nil {
+		err = db.env.NoteFlushed(ctx, physicals(db.partitions()), db.opts.atOnce)
 	}
-	if err = db.env.NoteFlushed(ctx, physicals(db.partitions())); err != nil {
+	if db.env.Opening = false; err != nil {
 		return err
 	}
 	nextSeq := state.SeqLimit

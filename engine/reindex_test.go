@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"strings"
 	"sync"
 	"testing"
 
@@ -253,4 +254,66 @@ func TestIndexJobOfDroppedContainer(t *testing.T) {
 	if err := <-dropped; err != nil {
 		t.Error(err)
 	}
+}
+
+// TestIndexAfterReplay opens a store whose log is larger than the memtables may be. The open
+// makes no index for the files that it writes: queries give the right answers all the same,
+// and background work makes the indexes.
+func TestIndexAfterReplay(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	mem := vfs.NewMem()
+	large := testOptions(mem)
+	large.MemoryBudget, large.memtableBytes, large.Durability = 64<<20, 32<<20, Buffered
+	db, c := openStore(t, large, ContainerDef{PartitionKey: []string{"/k"}, MinPartitions: 3, Index: IndexAll()})
+	const items, values = 9000, 7
+	pad := strings.Repeat("cleave ", 300)
+	for i := range items {
+		if _, err := c.Upsert(ctx, fmt.Appendf(nil, `{"id":"%d","k":"%d","n":%d,"pad":"%s"}`, i, i%97, i%values, pad), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if db.Stats().Flushes > 0 {
+		t.Fatal("the log is not larger than the memtables")
+	}
+	checkCounts := func(c *Container) {
+		t.Helper()
+		for n := range values {
+			want := int64((items + values - 1 - n) / values)
+			if got, err := c.Count(ctx, AllPartitions(), Eq("/n", n)); err != nil || got != want {
+				t.Errorf("n = %d: %d items, %v; want %d", n, got, err, want)
+			}
+		}
+	}
+
+	small := testOptions(mem.Kill())
+	db, c = openStore(t, small)
+	files, _, _ := c.stale()
+	if db.Stats().Flushes == 0 || files == 0 {
+		t.Fatalf("%d flushes, %d files without an index", db.Stats().Flushes, files)
+	}
+	checkCounts(c)
+	checkVerified(t, db)
+	if err := c.reindexAll(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if files, _, _ := c.stale(); files > 0 {
+		t.Errorf("%d files without an index", files)
+	}
+	checkCounts(c)
+	checkVerified(t, db)
+
+	small = testOptions(mem.Kill())
+	small.manual = false
+	indexed := make(chan struct{}, 1000)
+	small.Events = &EventListener{Compacted: func(CompactionEvent) { indexed <- struct{}{} }}
+	_, c = openStore(t, small)
+	checkCounts(c)
+	for {
+		if files, _, _ := c.stale(); files == 0 {
+			break
+		}
+		<-indexed
+	}
+	checkCounts(c)
 }

@@ -36,7 +36,7 @@ func (db *DB) replay(ctx context.Context, state *manifest.Store) (*wal.Recovery,
 			}
 			checked = true
 		}
-		return db.env.MakeRoom(ctx, physicals(db.partitions()))
+		return db.env.MakeRoom(ctx, physicals(db.partitions()), db.opts.atOnce)
 	})
 	if err != nil {
 		return nil, err

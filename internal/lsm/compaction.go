@@ -80,7 +80,7 @@ func (t *Tree) Compact(ctx context.Context, choose Picker) (c Compacted, done bo
 		out.Dict = t.Family.CompactionDictionary(inputs)
 	}
 	m := compactor{
-		out: out, keep: t.retention(oldest), overlap: t.newOverlap(older),
+		out: out, keep: t.retention(oldest), overlap: &overlap{runs: older},
 	}
 	m.keep.aside = t.keysAside(older)
 	if err := m.run(inputs); err == ErrMoved {

@@ -34,6 +34,7 @@ type Env struct {
 	FrozenBytes atomic.Int64 // of memtables that wait for their flush
 	HeldBack    atomic.Bool  // a reader holds dead versions back: compactions look again later
 	Replaying   bool         // the log is being read: older versions may still come
+	Opening     bool         // files are written without an index: background work makes it
 
 	Reader         segment.ReaderOptions // with which files are opened
 	FileBytes      int64                 // size from which an output begins another file

@@ -24,7 +24,7 @@ func (t *Tree) Flush(ctx context.Context, v *Version, mem *Frozen) (done flushed
 	if err := out.chooseDictionary(mem.Table, mem.RawBytes()); err != nil {
 		return done, false, err
 	}
-	guess := t.newOverlap(v.Runs)
+	guess := &overlap{runs: v.Runs}
 	// During replay, carried records may still bring older versions.
 	keep := t.retention(len(v.Runs) == 0 && !t.Env.Replaying)
 	var in, foreign int64

@@ -51,6 +51,9 @@ func (t *Tree) NewOutput(ctx context.Context, expect int, older, inputs []*Run) 
 		codec = segment.Fast // Small is for the oldest run: see CompactionDictionary
 	}
 	o := &output{ctx: ctx, t: t, expect: expect, Codec: codec, lo: t.Range.Min, hi: t.Range.Max, compacts: len(inputs) > 0}
+	if t.Env.Opening {
+		return o
+	}
 	if o.index.policy = t.Family.Indexing.Load(); o.index.policy != nil {
 		o.vectors = newVectorFinder(older, inputs)
 	}
@@ -239,8 +242,6 @@ type overlap struct {
 }
 
 const overlapEvery = 64
-
-func (t *Tree) newOverlap(runs []*Run) *overlap { return &overlap{runs: runs} }
 
 func (o *overlap) note(k *item.Key) {
 	if len(o.runs) > 0 && k.OfPartition() {

@@ -1,9 +1,12 @@
 package physical
 
 import (
+	"cmp"
 	"context"
 	"path"
+	"slices"
 
+	"github.com/cleavestore/cleave/internal/atonce"
 	"github.com/cleavestore/cleave/internal/fault"
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/lsm"
@@ -83,23 +86,27 @@ func (p *Partition) NoteEntry(last uint64, at manifest.Applied) {
 	p.EntryTime.Raise(at.Time)
 }
 
-// MakeRoom flushes the largest memtables until half of the write buffers is free. Replay
-// calls it when they are nearly full. The flushed sequences do not rise: carried records
-// further on in the log may hold older versions that no file has. If the open fails, the
-// next one reads the same log again, and versions get into two files; a compaction keeps
-// one of each.
-func (e *Env) MakeRoom(ctx context.Context, parts []*Partition) error {
+// MakeRoom flushes the largest memtables until half of the write buffers is free, at most
+// atOnce at a time. Replay calls it when they are nearly full. The flushed sequences do not
+// rise: carried records further on in the log may hold older versions that no file has. If
+// the open fails, the next one reads the same log again, and versions get into two files; a
+// compaction keeps one of each.
+func (e *Env) MakeRoom(ctx context.Context, parts []*Partition, atOnce int) error {
+	parts = slices.Clone(parts)
 	for e.Pool.Used() > e.Pool.Limit()/2 {
-		var largest *Partition
-		for _, p := range parts {
-			if largest == nil || p.Version.Load().Active.Reserved() > largest.Version.Load().Active.Reserved() {
-				largest = p
+		reserved := func(p *Partition) int64 { return p.Version.Load().Active.Reserved() }
+		slices.SortStableFunc(parts, func(a, b *Partition) int { return cmp.Compare(reserved(b), reserved(a)) })
+		full := 0
+		for used := e.Pool.Used(); full < len(parts) && used > e.Pool.Limit()/2; full++ {
+			used -= reserved(parts[full])
+			if !parts[full].FreezeLocked() {
+				break
 			}
 		}
-		if !largest.FreezeLocked() {
+		if full == 0 {
 			return nil
 		}
-		if err := largest.FlushOldest(ctx); err != nil {
+		if err := flushAll(ctx, parts[:full], atOnce); err != nil {
 			return err
 		}
 		e.Reclaim.Now()
@@ -109,22 +116,26 @@ func (e *Env) MakeRoom(ctx context.Context, parts []*Partition) error {
 
 // NoteFlushed raises the flushed sequences of the partitions that MakeRoom flushed. It is
 // called when the whole log was read.
-func (e *Env) NoteFlushed(ctx context.Context, parts []*Partition) error {
+func (e *Env) NoteFlushed(ctx context.Context, parts []*Partition, atOnce int) error {
+	var behind []*Partition
 	for _, p := range parts {
 		if !p.Install.Behind {
 			continue
 		}
 		p.Install.Behind = false
 		if p.FreezeLocked() {
-			if err := p.FlushOldest(ctx); err != nil {
-				return err
-			}
-			continue
-		}
-		if err := p.StoreFiles(p.Version.Load().Runs, p.Commit.LastSeq, p.Commit.Applied, nil); err != nil {
+			behind = append(behind, p)
+		} else if err := p.StoreFiles(p.Version.Load().Runs, p.Commit.LastSeq, p.Commit.Applied, nil); err != nil {
 			return err
 		}
 	}
+	err := flushAll(ctx, behind, atOnce)
 	e.Reclaim.Now()
-	return nil
+	return err
+}
+
+// flushAll flushes the frozen memtables of partitions, at most atOnce at a time.
+func flushAll(ctx context.Context, parts []*Partition, atOnce int) error {
+	_, err := atonce.Do(ctx, atOnce, len(parts), func(i int) error { return parts[i].FlushOldest(ctx) })
+	return err
 }
