@@ -190,10 +190,7 @@ func TestRestoreStopped(t *testing.T) {
 		}
 		return holds(below{image, "copy"}, 24)
 	}
-	step := int64(1)
-	if raceEnabled && testing.Short() {
-		step = 3 // every one of them is tried without the detector
-	}
+	step := int64(lone(1)) // every one of them is tried without the detector
 	for n, stopped := int64(1), true; stopped; n += step {
 		stopped = false
 		mem := vfs.NewMem()
@@ -316,7 +313,7 @@ func TestDamagedBackup(t *testing.T) {
 		}
 	}
 	for i := range good {
-		if i%13 > 0 && i > 100 && i < len(good)-50 {
+		if i%lone(13) > 0 && i > 100 && i < len(good)-50 {
 			continue
 		}
 		bad := bytes.Clone(good)

@@ -67,7 +67,7 @@ func TestReplayFlushesBeforeCarried(t *testing.T) {
 	small := testOptions(nil)
 	small.memtableBytes = 4 << 20
 	flushed := false
-	step := int64(amount(61, 181, 541))
+	step := int64(lone(amount(61, 181, 541)))
 	for n := 1 + int64(newSeed(t)%uint64(step)); ; n += step {
 		var image *vfs.Mem
 		inner := mem.Kill()

@@ -31,7 +31,7 @@ var (
 func TestCrashChains(t *testing.T) {
 	n := *chainsFlag
 	if n == 0 {
-		n = amount(200, 30, 10)
+		n = amount(200, 30, 10) / lone(1)
 	}
 	seed := newSeed(t)
 	images := 0

@@ -92,7 +92,7 @@ func TestFlippedBytes(t *testing.T) {
 		if err != nil || strings.HasSuffix(name, "LOCK") || name == manifest.ReserveName {
 			continue
 		}
-		step := sweep(7, 29, 29)
+		step := lone(sweep(7, 29, 29))
 		for i := int(seed % uint64(step)); i < len(data); i += step {
 			damaged := append([]byte{}, data...)
 			damaged[i] ^= 1 << ((uint64(i) + seed) % 8)

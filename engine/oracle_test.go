@@ -338,6 +338,15 @@ func amount(full, race, short int) int {
 	return full
 }
 
+// lone returns n, or four times n in a short run under the race detector: the step of a test
+// that has one goroutine, in which the detector finds little. lone(1) divides an amount.
+func lone(n int) int {
+	if raceEnabled && testing.Short() {
+		return 4 * n
+	}
+	return n
+}
+
 // sweep is amount for tests that go over every stop or byte of something: an
 // ordinary run takes one of ordinary, at places that its seed draws.
 func sweep(ordinary, race, short int) int {

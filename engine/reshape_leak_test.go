@@ -51,7 +51,7 @@ func TestReshapeLeaks(t *testing.T) {
 	t.Parallel()
 	for _, copies := range []bool{false, true} {
 		failures := 0
-		step := int64(amount(1, 1, 3))
+		step := int64(lone(amount(1, 1, 3)))
 		for n := 1 + int64(newSeed(t)%uint64(step)); ; n += step {
 			handles := &handleFS{FS: vfs.NewMem()}
 			faulty := vfs.NewFaulty(handles)

@@ -36,11 +36,11 @@ func longStore(t *testing.T, levels int, policy IndexPolicy) *Container {
 // is longer than 1 KB, and pages of every size have together the results that the query
 // has in one go.
 func TestShortContinue(t *testing.T) {
-	pages, leastHashed := []int{1, 7, 39}, 100
+	pages, leastHashed, deepest := []int{1, 7, 39}, 100, 2
 	if raceEnabled && testing.Short() {
-		pages, leastHashed = []int{7}, 20
+		pages, leastHashed, deepest = []int{7}, 20, 1
 	}
-	for levels := 1; levels <= 2; levels++ {
+	for levels := 1; levels <= deepest; levels++ {
 		for _, policy := range []IndexPolicy{{}, IndexAll()} {
 			c := longStore(t, levels, policy)
 			hashed := 0
