@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -35,7 +36,8 @@ func (c *Client) Descriptors() (out []*topology.Group) {
 
 // Split divides a group where that halves its bytes best. What lies behind it becomes group right, an
 // id that no group has had, with the same upper half. It tries until the context ends. Error: that
-// of the context, with the last answer; engine.ErrNotFound if the group is not known.
+// of the context, with the last answer; engine.ErrNotFound if the group is not known;
+// engine.ErrNoContainer if its container was dropped.
 func (c *Client) Split(ctx context.Context, id, right uint64) error {
 	return c.until(ctx, id, func(g *topology.Group) *protocol.Change {
 		if c.Descriptor(right) != nil {
@@ -90,6 +92,9 @@ func (c *Client) until(ctx context.Context, id uint64, next func(*topology.Group
 				last = r.err
 				t.failed(node)
 			case r.Err == nil:
+			case errors.Is(r.Err, engine.ErrNoContainer):
+				c.gone(t.g, &r)
+				return r.Err
 			case errors.Is(r.Err, group.ErrNotLeader), errors.Is(r.Err, protocol.ErrNoGroup):
 				last = r.Err
 				t.refused(node, &r)
@@ -104,6 +109,46 @@ func (c *Client) until(ctx context.Context, id uint64, next func(*topology.Group
 		}
 	}
 }
+
+// DropContainer drops a container with all its items, for good. It returns when no replica can
+// acknowledge a write to it any more: the name may then be given to another container, which has
+// nothing of this one. Nodes that are down remove what they have of it when they come back. It tries until
+// the context ends, and may then be called again; the container may be dropped all the same. Errors:
+// engine.ErrNoContainer; protocol.ErrChange if the cluster has no metadata store; that of the context,
+// with the last answer.
+func (c *Client) DropContainer(ctx context.Context, name string) error {
+	q := &protocol.Change{What: protocol.Drop, Text: name}
+	asked := false // an earlier try may have dropped it
+	for t := (try{c: c}); ; {
+		var last error
+		for _, node := range slices.Sorted(maps.Keys(c.routes.now.Load().links)) {
+			r, sent := c.askFor(ctx, changeTime+c.cfg.TryTime, node, protocol.Alter, q.Append)
+			last = errors.Join(r.err, r.Err)
+			switch {
+			case last == nil, asked && errors.Is(last, engine.ErrNoContainer):
+				c.Refresh(ctx)
+				return nil
+			case errors.Is(last, engine.ErrNoContainer), errors.Is(last, protocol.ErrChange):
+				return last
+			case ctx.Err() != nil:
+				return giveUp(false, ctx.Err(), last)
+			}
+			asked = asked || sent
+		}
+		if c.closed.Load() {
+			return ErrClosed
+		}
+		t.count++
+		t.pause()
+		if err := t.sleep(ctx); err != nil {
+			return giveUp(false, err, last)
+		}
+	}
+}
+
+// Dropped returns the numbers of the containers that were dropped, as far as the client has heard, in no
+// order.
+func (c *Client) Dropped() []uint64 { return slices.Collect(maps.Keys(c.routes.now.Load().dropped)) }
 
 // Introduce tells all nodes that are there of a node that joins. A node that is started later has
 // it from its description of the cluster.

@@ -174,7 +174,8 @@ func (c *Client) Upsert(ctx context.Context, container string, key engine.Partit
 
 // Batch carries operations on items of one logical partition out, all or none. It tries until
 // the context ends. Errors: those of engine.Container.Commit; ErrUnknown, with the error of the
-// context or with group.ErrExpired; ErrResults, if the answer to an earlier try was lost, and
+// context, with group.ErrExpired, or with engine.ErrNoContainer if the container was dropped
+// meanwhile; ErrResults, if the answer to an earlier try was lost, and
 // the group knows only that it has decided the command.
 func (c *Client) Batch(ctx context.Context, container string, key engine.PartitionKey, ops ...command.Operation) ([]engine.Meta, error) {
 	return c.batch(ctx, c.own, container, key, ops)
@@ -200,6 +201,7 @@ func (c *Client) batch(ctx context.Context, s *Session, container string, key en
 			return protocol.AppendPropose(dst, number, g.ID, container, encoded)
 		})
 		c.learn(g, &r)
+		c.gone(g, &r)
 		switch {
 		case r.err != nil:
 			unknown = unknown || sent

@@ -105,6 +105,7 @@ func (v View) read(ctx context.Context, kind transport.Kind, q *protocol.ReadReq
 		}
 		r, _ := c.ask(ctx, node, kind, func(dst []byte, number uint64) []byte { return q.Append(dst, kind, number) })
 		c.learn(g, &r)
+		c.gone(g, &r)
 		switch {
 		case r.err != nil:
 			last = r.err
@@ -156,8 +157,9 @@ func (t *try) nearest() uint64 {
 	return t.g.Replicas[t.at%len(t.g.Replicas)]
 }
 
-// hasGroup reports whether the client knows a group.
+// hasGroup reports whether the client knows a group, or that there is none any more.
 func (c *Client) hasGroup(id uint64) bool {
-	_, known := c.routes.now.Load().byID[id]
-	return known
+	p := c.routes.now.Load()
+	_, known := p.byID[id]
+	return known || p.dropped[id>>32]
 }

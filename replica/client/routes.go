@@ -19,13 +19,13 @@ import (
 // routes is what the client knows of groups and nodes. It begins with the description of the
 // cluster. When a node refuses a request since its replica does not have the key, or is not there,
 // the client asks all nodes which groups they have. Of what they say the newest changes count, see
-// topology.Map, so what it knows never goes back. Readers need no lock: each change makes a
-// new picture.
+// topology.Map, so what it knows never goes back. What it hears of a container that was dropped it
+// forgets for good. Readers need no lock: each change makes a new picture.
 type routes struct {
 	now     atomic.Pointer[picture]
 	mu      sync.Mutex // of known, and of changes of now
 	known   *topology.Map
-	cluster *cluster.Cluster
+	cluster *cluster.Cluster // without the containers that were dropped
 	region  string
 
 	asking struct {
@@ -38,7 +38,9 @@ type picture struct {
 	groups map[string][]*groupState // of each container, by range; there may be gaps
 	byID   map[uint64]*groupState
 	links  map[uint64]*link
-	gap    *groupState // what is asked for keys of which no group is known
+	// dropped has the numbers of the containers that were dropped.
+	dropped map[uint64]bool
+	gap     *groupState // what is asked for keys of which no group is known
 }
 
 // groupState is what the client knows of a group.
@@ -86,12 +88,12 @@ func (s *routes) init(d *cluster.Cluster, region string) {
 		}
 		s.known.Update(g)
 	}
-	s.now.Store(s.draw(p.links, nil))
+	s.now.Store(s.draw(p.links, p.dropped, nil))
 }
 
 // draw makes a picture of what is known. What was heard of groups stays.
-func (s *routes) draw(links map[uint64]*link, before *picture) *picture {
-	p := &picture{groups: make(map[string][]*groupState), byID: make(map[uint64]*groupState), links: links, gap: &groupState{progress: new(progress)}}
+func (s *routes) draw(links map[uint64]*link, dropped map[uint64]bool, before *picture) *picture {
+	p := &picture{groups: make(map[string][]*groupState), byID: make(map[uint64]*groupState), links: links, dropped: dropped, gap: &groupState{progress: new(progress)}}
 	names := s.known.Containers() // those that were made later too
 	for i := range s.cluster.Containers {
 		names = append(names, s.cluster.Containers[i].Name)
@@ -128,7 +130,7 @@ func (s *routes) draw(links map[uint64]*link, before *picture) *picture {
 	if before != nil {
 		// A group that was split further, or of which one half is not known yet, was known.
 		for id, o := range before.byID {
-			if p.byID[id] == nil {
+			if p.byID[id] == nil && !dropped[id>>32] {
 				p.byID[id] = o
 			}
 		}
@@ -137,7 +139,7 @@ func (s *routes) draw(links map[uint64]*link, before *picture) *picture {
 }
 
 // update takes in what a node says. It reports whether that is news.
-func (s *routes) update(peers []protocol.Peer, groups []*topology.Group) bool {
+func (s *routes) update(peers []protocol.Peer, groups []*topology.Group, dropped ...uint64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	before := s.now.Load()
@@ -150,16 +152,42 @@ func (s *routes) update(peers []protocol.Peer, groups []*topology.Group) bool {
 			links[n.Node], news = newLink(cluster.Node{ID: n.Node, Address: n.Address}), true
 		}
 	}
+	gone := before.dropped
+	if s.forget(&gone, dropped) {
+		news = true
+	}
 	for _, g := range groups {
 		// A node of another cluster, or with another description, is not believed.
-		if s.believes(g) && s.known.Update(g) {
+		if !gone[g.ID.Number()] && s.believes(g) && s.known.Update(g) {
 			news = true
 		}
 	}
 	if news {
-		s.now.Store(s.draw(links, before))
+		s.now.Store(s.draw(links, gone, before))
 	}
 	return news
+}
+
+// forget forgets containers that were dropped, and adds them to gone. It reports whether that is news.
+func (s *routes) forget(gone *map[uint64]bool, dropped []uint64) bool {
+	if !slices.ContainsFunc(dropped, func(n uint64) bool { return !(*gone)[n] }) {
+		return false
+	}
+	all := maps.Clone(*gone)
+	if all == nil {
+		all = make(map[uint64]bool)
+	}
+	for _, n := range dropped {
+		all[n] = true
+	}
+	*gone = all
+	s.cluster = s.cluster.Without(slices.Collect(maps.Keys(all))...)
+	for _, id := range s.known.IDs() {
+		if all[id.Number()] {
+			s.known.Drop(id)
+		}
+	}
+	return true
 }
 
 // believes reports whether a group is of a container of the description, or of one that was made
@@ -219,7 +247,7 @@ func (c *Client) askAll(round chan struct{}) {
 			if r.err != nil || r.Err != nil {
 				return
 			}
-			if peers, groups, err := r.Routes(); err == nil && c.routes.update(peers, groups) {
+			if peers, groups, dropped, err := r.Routes(); err == nil && c.routes.update(peers, groups, dropped...) {
 				end()
 			}
 		})
@@ -230,6 +258,13 @@ func (c *Client) askAll(round chan struct{}) {
 
 // mostAsked is how many nodes are asked at once for what they know.
 const mostAsked = 16
+
+// gone takes in a refusal that says that the container of a group was dropped.
+func (c *Client) gone(g *groupState, r *reply) {
+	if errors.Is(r.Err, engine.ErrNoContainer) {
+		c.routes.update(nil, nil, g.ID>>32)
+	}
+}
 
 // elsewhere reports whether a refusal says that the client should look where the group is.
 func elsewhere(err error) bool {

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/url"
 	"os"
 	"slices"
 
@@ -195,6 +196,15 @@ func (m *Metadata) check(c *Cluster) error {
 	if m.Name == "" || (len(m.Members) == 0) == (len(m.Endpoints) == 0) {
 		return errors.New("metadata has a name, and members or endpoints")
 	}
+	for i, e := range m.Endpoints {
+		u, err := url.Parse(e)
+		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.Path != "" && u.Path != "/" {
+			return fmt.Errorf("metadata: endpoint %q is not http://host:port or https://host:port", e)
+		}
+		if first, _ := url.Parse(m.Endpoints[0]); i > 0 && first.Scheme != u.Scheme {
+			return fmt.Errorf("metadata: endpoints %q and %q: all have TLS, or none has", m.Endpoints[0], e)
+		}
+	}
 	for _, o := range m.Members {
 		if c.Node(o.Node) == nil {
 			return fmt.Errorf("metadata: there is no node %d", o.Node)
@@ -216,6 +226,33 @@ func (c *Cluster) With(t Container) (*Cluster, error) {
 		return nil, fmt.Errorf("%w: %w", ErrDescription, err)
 	}
 	return &out, nil
+}
+
+// Without returns the description without the containers of some numbers, which were dropped: a copy, if
+// there are any. The others keep their numbers.
+func (c *Cluster) Without(numbers ...uint64) *Cluster {
+	if len(numbers) == 0 {
+		return c
+	}
+	out := *c
+	out.Containers = nil
+	for at, t := range c.Containers {
+		if t.Number = c.number(at); !slices.Contains(numbers, t.Number) {
+			out.Containers = append(out.Containers, t)
+		}
+	}
+	return &out
+}
+
+// NumberOf returns the number of a container, the upper half of the ids of its groups; 0 if there is
+// none with the name.
+func (c *Cluster) NumberOf(name string) uint64 {
+	for at := range c.Containers {
+		if c.Containers[at].Name == name {
+			return c.number(at)
+		}
+	}
+	return 0
 }
 
 // Container returns a container, nil if there is none with the name.

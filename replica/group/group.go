@@ -140,6 +140,7 @@ type Group struct {
 	installs  int                                      // appends with a snapshot that were handed out and not written
 	created   []uint64                                 // groups whose logs were made
 
+	handing handover
 	time    time.Time // newest of the entries since Open
 	late    []func()  // reads of a leader that wait for the time
 	passing bool      // an entry with the time was proposed
@@ -337,7 +338,10 @@ func (g *Group) fail(cause error) error {
 
 // Tick tells the group that one interval of time has passed.
 func (g *Group) Tick() error {
-	return g.guard(func() error { g.node.Tick(); return nil })
+	if err := g.guard(func() error { g.node.Tick(); return nil }); err != nil {
+		return err
+	}
+	return g.passHandover()
 }
 
 // Step gives the group a message of another replica. The message must not be changed
@@ -398,7 +402,7 @@ func (g *Group) Partition() engine.PartitionID { return g.partition }
 // Ready returns what is to be done, nil if there is nothing.
 func (g *Group) Ready() (*Work, error) {
 	var w *Work
-	if err := g.gather(); err != nil {
+	if err := errors.Join(g.drained(), g.gather()); err != nil {
 		return nil, err
 	}
 	err := g.guard(func() error {
@@ -431,6 +435,7 @@ func (g *Group) Ready() (*Work, error) {
 // take sorts what the node has to do.
 func (g *Group) take(rd raft.Ready, w *Work) {
 	if rd.SoftState != nil && rd.SoftState.RaftState != raft.StateLeader {
+		g.handing = handover{}
 		g.giveUp()
 	}
 	for _, s := range rd.ReadStates {

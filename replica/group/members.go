@@ -93,15 +93,6 @@ func (g *Group) ProposeChange(c *pb.ConfChangeV2) error {
 	return err
 }
 
-// TransferLeader has this replica, which leads, hand over to another one. It takes no
-// proposals meanwhile. If it still leads an election timeout later, the other one did not come.
-func (g *Group) TransferLeader(to uint64) error {
-	if !g.IsLeader() {
-		return ErrNotLeader
-	}
-	return g.guard(func() error { g.node.TransferLeader(to); return nil })
-}
-
 // Term returns the Raft term that this replica has come to.
 func (g *Group) Term() uint64 {
 	if g.failed != nil {

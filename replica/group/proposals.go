@@ -139,7 +139,7 @@ func (g *Group) Hurry() { g.hurry = true }
 
 // gather makes entries of the commands that wait.
 func (g *Group) gather() error {
-	if g.unwritten > 0 || len(g.proposals) > 0 && !g.hurry {
+	if g.unwritten > 0 || len(g.proposals) > 0 && !g.hurry || g.HandingOver() {
 		return nil
 	}
 	g.hurry = false

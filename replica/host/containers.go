@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
+	"slices"
 
 	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/internal/fault"
@@ -28,7 +30,10 @@ func (h *Host) description() *cluster.Cluster { return h.described.Load() }
 
 // loadContainers takes in the containers of which the node was told before.
 func (h *Host) loadContainers() error {
-	d := h.cfg.Cluster
+	if err := h.loadDropped(); err != nil {
+		return err
+	}
+	d := h.cfg.Cluster.Without(slices.Collect(maps.Keys(*h.dropped.Load()))...)
 	b, err := vfs.ReadFile(h.fs, containersName, containersBytes)
 	switch {
 	case errors.Is(err, fault.ErrMissing):
@@ -40,8 +45,8 @@ func (h *Host) loadContainers() error {
 			return fmt.Errorf("%s: %w: %w", h.fs.Path(containersName), engine.ErrCorrupt, err)
 		}
 		for _, t := range all {
-			if d.Container(t.Name) != nil {
-				continue // it is in the description meanwhile
+			if d.Container(t.Name) != nil || h.WasDropped(t.Number<<32) {
+				continue // it is in the description meanwhile, or is gone
 			}
 			if d, err = d.With(t); err != nil {
 				return fmt.Errorf("%s: %w", h.fs.Path(containersName), err)
@@ -54,13 +59,22 @@ func (h *Host) loadContainers() error {
 
 // AddContainer tells the node of a container, which has a number. If its groups begin on this node,
 // the node opens their replicas. A container that the node has stays as it is. The list of
-// containers is durable before the first replica is. Errors: cluster.ErrDescription for a container
-// that does not fit, ErrChange for one that is there with another definition.
+// containers is durable before the first replica is. One that was dropped is ignored. Errors:
+// cluster.ErrDescription for a container that does not fit, ErrChange for one that is there with
+// another definition, or while another one of the name is being dropped.
 func (h *Host) AddContainer(ctx context.Context, t cluster.Container) error {
 	h.joining.Lock()
 	defer h.joining.Unlock()
 	if h.closing.Load() {
 		return ErrClosed
+	}
+	for number, d := range *h.dropped.Load() {
+		switch {
+		case number == t.Number:
+			return nil
+		case d.Pending && d.Name == t.Name:
+			return fmt.Errorf("container %q: that of before, number %d, is being dropped: %w", t.Name, number, ErrChange)
+		}
 	}
 	before := h.description()
 	if known := before.Container(t.Name); known != nil {

@@ -2,8 +2,11 @@ package host
 
 import (
 	"context"
+	"strings"
 	"testing"
+	"time"
 
+	"github.com/cleavestore/cleave/internal/vfs"
 	"github.com/cleavestore/cleave/replica/cluster"
 	"github.com/cleavestore/cleave/replica/internal/memnet"
 	"github.com/cleavestore/cleave/replica/transport"
@@ -26,6 +29,25 @@ func (r *Rig) Network() *memnet.Network            { return &r.r.net }
 func (r *Rig) Credentials() *transport.Credentials { return r.r.creds[0] }
 func (r *Rig) KeyIn(n int) string                  { return r.r.keyIn(n) }
 func (r *Rig) Node(id uint64) *Host                { return r.r.hosts[id] }
+
+// SlowSyncs has each sync of a Raft log take some time.
+func (r *Rig) SlowSyncs(d time.Duration) {
+	for _, f := range r.r.faulty {
+		f.SetHook(func(c vfs.Call) error {
+			if c.Op == vfs.OpSync && strings.HasPrefix(c.Name, logDir+"/") {
+				time.Sleep(d)
+			}
+			return nil
+		})
+	}
+}
+
+// CloseNode closes a node as a SIGTERM does.
+func (r *Rig) CloseNode(node uint64) error {
+	h := r.r.hosts[node]
+	delete(r.r.hosts, node)
+	return h.Close()
+}
 
 func (r *Rig) Split(id, right uint64) error      { return r.r.split(id, right) }
 func (r *Rig) Move(id, from, to uint64)          { r.r.move(id, from, to) }

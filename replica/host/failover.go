@@ -134,18 +134,6 @@ func (r *replica) prefer() {
 	}
 	if to, lacks := r.g.Successor(func(o uint64) bool { return nodeOf(o) == nodes[0] }); to != 0 && lacks <= mostLacking {
 		r.balance = balanceTicks
-		r.check(r.g.TransferLeader(to))
-	}
-}
-
-// handOver gives the leadership to the follower that has the most of the log.
-func (r *replica) handOver() {
-	if r.g == nil || !r.g.IsLeader() {
-		return
-	}
-	to, _ := r.g.Successor(func(o uint64) bool { return r.h.connectedFor(nodeOf(o)) > 0 })
-	if to != 0 {
-		r.balance = balanceTicks
-		r.check(r.g.TransferLeader(to))
+		r.handTo(to, true, nil)
 	}
 }

@@ -92,6 +92,9 @@ type Config struct {
 	// Avoid says of which nodes leaders are not wanted, since they are to lose their replicas.
 	// Nil: of none.
 	Avoid func(node uint64) bool
+	// Drop drops a container in the whole cluster, for a client. It returns when no acknowledged write
+	// to it can come any more. Nil: no container is dropped.
+	Drop func(ctx context.Context, name string) error
 	// Changed is called when what this node knows of a group has changed: the range, the members,
 	// or who leads. It must not wait. Nil: nobody wants to know.
 	Changed func(group uint64)
@@ -110,6 +113,8 @@ type Host struct {
 	log *raftlog.Store
 
 	described atomic.Pointer[cluster.Cluster]
+	dropped   atomic.Pointer[drops]
+	dropping  sync.Mutex // held while a container is dropped
 
 	net      Network
 	replicas replicas
@@ -303,6 +308,9 @@ func (h *Host) openStores(ctx context.Context) error {
 	if h.db, err = engine.Open(ctx, filepath.Join(h.cfg.Dir, storeDir), &o); err != nil {
 		return err
 	}
+	if err = h.clearAllDropped(ctx); err != nil {
+		return err
+	}
 	for i := range d.Containers {
 		t := &d.Containers[i]
 		if _, err = h.db.EnsureContainer(ctx, t.Name, t.Def()); err != nil {
@@ -472,10 +480,11 @@ func (h *Host) halt() {
 	h.workers.Wait()
 }
 
-// leads reports whether a replica here leads, and another could.
+// leads reports whether a replica here leads, and another could, or has handed over and does not know
+// yet who leads: its vote may be wanted.
 func (h *Host) leads() bool {
 	for _, r := range h.replicas.all() {
-		if r.status.leading.Load() && len(r.voters()) > 1 {
+		if (r.status.leading.Load() || r.status.succeeded.Load()) && len(r.voters()) > 1 {
 			return true
 		}
 	}
@@ -567,7 +576,7 @@ func (h *Host) Message(from, id uint64, m *pb.Message) {
 		return
 	}
 	r := h.replicas.get(id)
-	if r == nil && begins(m.GetType()) && !isNotice(m) {
+	if r == nil && begins(m.GetType()) && !isNotice(m) && !isReady(m, pb.MsgHeartbeat) {
 		select {
 		case h.joins <- [3]uint64{id, m.GetTo(), m.GetFrom()}:
 		default:

@@ -119,11 +119,13 @@ func (h *Host) truncateOne(r *replica) error {
 		return nil
 	}
 	c, err := h.db.Container(r.def.Container)
-	if err != nil {
+	if errors.Is(err, engine.ErrNoContainer) {
+		return nil // it was dropped
+	} else if err != nil {
 		return err
 	}
 	held, err := c.FlushPartition(h.ctx, partition)
-	if errors.Is(err, engine.ErrNotFound) || errors.Is(err, engine.ErrNotHere) {
+	if errors.Is(err, engine.ErrNotFound) || errors.Is(err, engine.ErrNotHere) || errors.Is(err, engine.ErrClosed) {
 		return nil // it has split, or is not here any more
 	} else if err != nil {
 		return fmt.Errorf("group %d: %w", r.def.ID, err)

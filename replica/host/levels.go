@@ -7,6 +7,7 @@ import (
 
 	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/replica/group"
+	"github.com/cleavestore/cleave/replica/topology"
 )
 
 // Fresh is what a read demands of a replica.
@@ -50,7 +51,7 @@ func (h *Host) Hold(id uint64) (Hold, error) {
 // it is not known of which group the read has seen what.
 func (o Hold) Index() (uint64, error) {
 	at, err := o.c.AppliedIndex(o.id)
-	if errors.Is(err, engine.ErrNotFound) || errors.Is(err, engine.ErrNotHere) {
+	if errors.Is(err, engine.ErrNotFound) || errors.Is(err, engine.ErrNotHere) || errors.Is(err, engine.ErrClosed) {
 		err = fmt.Errorf("the partition has changed during the read: %w", group.ErrBusy)
 	}
 	return at, err
@@ -84,6 +85,21 @@ func (h *Host) Await(id uint64, f Fresh, done func(error)) {
 func (h *Host) moment() int64 { return int64(max(time.Since(h.began), 1)) }
 
 func (h *Host) age(moment int64) time.Duration { return time.Since(h.began) - time.Duration(moment) }
+
+// confirmTicks is how often a reader has a quorum confirm that it has everything.
+const confirmTicks = 20
+
+// keepConfirmed is called at each tick. A replica that is a reader knows so, and tells, how much of what was
+// acknowledged it may lack: if the voters are lost, that is what is lost with them. That it hears of
+// its leader does not tell that: of heartbeats it hears while it waits for a snapshot too.
+func (r *replica) keepConfirmed() {
+	if r.g == nil || !topology.IsReader(r.g.Replica()) || r.g.IsLeader() || r.g.Applied() == 0 {
+		return
+	}
+	if r.reader++; r.reader%confirmTicks == 0 && len(r.reads.round)+len(r.reads.waiting) == 0 {
+		r.reads.waiting = append(r.reads.waiting, r.noting(func(error) {}))
+	}
+}
 
 // noting returns done, which also notes that the partition has all that was acknowledged until
 // now. The time is that of this machine's monotonic clock.

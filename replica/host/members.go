@@ -191,18 +191,6 @@ func (h *Host) RemoveReplica(ctx context.Context, id, gone uint64) error {
 	}, func(r *replica) bool { return !r.member(gone) })
 }
 
-// Transfer has the replica on another node lead. It returns when this one does not any more.
-func (h *Host) Transfer(ctx context.Context, id, node uint64) error {
-	return h.change(ctx, id, func(r *replica) error {
-		on, ok := r.describe().On(topology.NodeID(node))
-		if !ok || on.Role != topology.Voter {
-			return fmt.Errorf("node %d has no replica of group %d that votes: %w", node, id, ErrChange)
-		}
-		r.balance = balanceTicks
-		return r.g.TransferLeader(on.ID)
-	}, func(r *replica) bool { return !r.g.IsLeader() })
-}
-
 func single(kind pb.ConfChangeType, replica uint64) *pb.ConfChangeV2 {
 	return &pb.ConfChangeV2{Changes: []*pb.ConfChangeSingle{{Type: kind.Enum(), NodeId: &replica}}}
 }
@@ -299,6 +287,12 @@ func (r *replica) step(m *pb.Message) {
 	switch from := m.GetFrom(); {
 	case isNotice(m):
 		r.destroy()
+		return
+	case isReady(m, pb.MsgHeartbeat):
+		r.sayReady(m)
+		return
+	case isReady(m, pb.MsgHeartbeatResp):
+		r.isThere(from)
 		return
 	case m.GetType() == pb.MsgHeartbeatResp && string(m.GetContext()) == question:
 		r.answer(m)

@@ -59,7 +59,7 @@ func (h *Host) enter(ctx context.Context, id *identity) error {
 			return err
 		}
 	}
-	taken, err := h.takeOver(ctx)
+	taken, err := group.TakeOverAll(ctx, h.log, h.openAlone)
 	if err != nil {
 		return err
 	}
@@ -79,86 +79,12 @@ func (h *Host) dropOthers(ctx context.Context, stay map[uint64]uint64) error {
 			return fmt.Errorf("group %d is to go on with replica %d on node %d, which does not have it: %w", id, replica, h.cfg.Node, ErrIdentity)
 		}
 	}
-	for again := true; again; { // what splits make is looked at too
-		again = false
-		for _, log := range h.log.Groups() {
-			if stay[log.ID()] == log.Replica() {
-				continue
-			}
-			g, err := h.openAlone(ctx, log)
-			if errors.Is(err, raftlog.ErrRemoved) {
-				again = true // the end of a removal
-				continue
-			} else if err != nil {
-				return err
-			}
-			if g == nil {
-				continue
-			}
-			if err = g.Replay(ctx); err == nil {
-				err = g.Destroy(ctx)
-			}
-			if err != nil {
-				return fmt.Errorf("remove group %d: %w", log.ID(), err)
-			}
-			again = true
-		}
-	}
-	return nil
+	return group.DropOthers(ctx, h.log, stay, h.openAlone)
 }
 
-// openAlone opens a group that is not to be run; nil if the replica is empty.
+// openAlone opens a group that is not to be run.
 func (h *Host) openAlone(ctx context.Context, log *raftlog.Group) (*group.Group, error) {
-	g, err := h.openGroup(ctx, h.definition(log.ID()), log, nil)
-	if err != nil {
-		return nil, err
-	}
-	if last, _ := log.LastIndex(); last == 0 { // it never fails
-		return nil, nil
-	}
-	return g, nil
-}
-
-// takeOver has all groups that have entries here go on with their replica here alone, and returns how
-// many they are. Empty replicas are removed.
-func (h *Host) takeOver(ctx context.Context) (int, error) {
-	open := make(map[uint64]*group.Group)
-	for again := true; again; { // what splits make goes on too
-		again = false
-		for _, log := range h.log.Groups() {
-			if open[log.ID()] != nil {
-				continue
-			}
-			g, err := h.openAlone(ctx, log) // ends an installation
-			if err != nil {
-				return 0, err
-			}
-			if g == nil {
-				continue
-			}
-			if err = group.Adopt(log); err != nil {
-				return 0, err
-			}
-			if g, err = h.openAlone(ctx, log); err != nil {
-				return 0, err
-			}
-			if err = g.Replay(ctx); err != nil {
-				return 0, fmt.Errorf("apply the entries of group %d: %w", log.ID(), err)
-			}
-			open[log.ID()] = g
-			again = true
-		}
-	}
-	for _, log := range h.log.Groups() {
-		if g := open[log.ID()]; g != nil {
-			if err := g.TakeOver(); err != nil {
-				return 0, err
-			}
-		} else if err := h.log.Remove(log.ID()); err != nil {
-			return 0, err
-		}
-	}
-	return len(open), nil
+	return h.openGroup(ctx, h.definition(log.ID()), log, nil)
 }
 
 // definition returns what the description says of a group, or of the container of one that a split has

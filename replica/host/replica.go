@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -30,20 +31,26 @@ type replica struct {
 	}
 
 	// Of the worker that serves the group:
-	spare   batch
-	g       *group.Group // nil: it has failed
-	log     *raftlog.Group
-	failure error
-	applies []*group.Apply
-	waiters map[command.ID]func(group.Outcome)
-	reads   reads
-	orphan  int                    // ticks for which it looks for a leader in the place of one that has died
-	wait    int                    // ticks until it asks to be elected
-	held    map[uint64]*pb.Message // messages that wait for a moment, by replica
-	late    bool                   // and the host will have them sent
-	waits   uint64                 // for what commands were found to wait last, see group.Group.Waiting
-	lates   int                    // how often in a row
-	balance int                    // ticks until it may hand over to the preferred leader
+	spare    batch
+	g        *group.Group // nil: it has failed
+	log      *raftlog.Group
+	failure  error
+	applies  []*group.Apply
+	waiters  map[command.ID]func(group.Outcome)
+	reads    reads
+	reader   int                    // ticks, of a reader
+	follows  uint64                 // replica that it knew as the leader when it looked last
+	orphan   int                    // ticks for which it looks for a leader in the place of one that has died
+	wait     int                    // ticks until it asks to be elected
+	held     map[uint64]*pb.Message // messages that wait for a moment, by replica
+	late     bool                   // and the host will have them sent
+	waits    uint64                 // for what commands were found to wait last, see group.Group.Waiting
+	lates    int                    // how often in a row
+	hand     *handover              // that is under way; nil: none
+	deaf     uint64                 // replica that has left one without an answer
+	succeeds int                    // ticks for which another replica may be about to lead
+	parked   []func()               // who is told when that one is known
+	balance  int                    // ticks until it may hand over to the preferred leader
 
 	idle    int             // ticks since it has heard of a leader
 	heard   uint64          // replica that the newest message was from
@@ -54,6 +61,7 @@ type replica struct {
 		described                                 atomic.Pointer[topology.Group] // nil: it waits for a snapshot
 		lacks                                     atomic.Uint64                  // entries that the incoming replica lacks, and one more; 0: not known
 		leading                                   atomic.Bool
+		succeeded                                 atomic.Bool // it has handed over, and does not know yet who leads
 		leader, term, applied, held, logged, kept atomic.Uint64
 		partition                                 atomic.Uint64 // of the store; 0: there is none
 		known                                     atomic.Uint64 // newest entry of the log
@@ -244,6 +252,7 @@ func (r *replica) process(b *batch) {
 	for _, p := range b.proposals {
 		r.take(p)
 	}
+	r.restartRound()
 	r.reads.waiting = append(r.reads.waiting, b.confirms...)
 	if r.gone {
 		r.refuse(r.failure)
@@ -288,6 +297,8 @@ func (r *replica) passTick() {
 		r.balance--
 	}
 	r.seekLeader()
+	r.keepConfirmed()
+	r.passHandover()
 	r.prefer()
 	r.wonder()
 }
@@ -295,14 +306,14 @@ func (r *replica) passTick() {
 // take proposes a command.
 func (r *replica) take(p proposal) {
 	err := r.failure
-	if r.h.closing.Load() {
-		err = ErrClosed
+	if err == nil && r.h.closing.Load() && !(r.g.IsLeader() && len(r.voters()) > 1) {
+		err = fmt.Errorf("%w: %w", group.ErrNotLeader, ErrClosed)
 	}
 	if err == nil {
 		err = r.g.Propose(p.c)
 	}
 	if err != nil {
-		p.done(group.Outcome{ID: p.c.ID, Err: err})
+		r.tell(p.done, group.Outcome{ID: p.c.ID, Err: err})
 		r.check(err)
 		return
 	}
@@ -324,6 +335,21 @@ func (r *replica) beginRound() {
 		return
 	}
 	q.round, q.waiting, q.id, q.age = q.waiting, q.round, id, 0
+}
+
+// restartRound gives a round up whose leader is none any more: nobody would answer it.
+func (r *replica) restartRound() {
+	if r.g == nil {
+		return
+	}
+	leader := r.g.Leader()
+	if leader == r.follows {
+		return
+	}
+	r.follows = leader
+	if leader != 0 && len(r.reads.round) > 0 {
+		r.endRound()
+	}
 }
 
 // endRound gives a round up; its reads are of the next one.
@@ -369,7 +395,7 @@ func (r *replica) carryOut(w *group.Work) {
 	for _, o := range w.Outcomes {
 		if done := r.waiters[o.ID]; done != nil {
 			delete(r.waiters, o.ID)
-			done(o)
+			r.tell(done, o)
 		}
 	}
 	for _, a := range w.Appends {
@@ -479,6 +505,9 @@ func (r *replica) refuse(err error) {
 // close answers everybody who waits, and those whom no worker has seen.
 func (r *replica) close() {
 	r.refuse(group.ErrUnknown)
+	for _, tell := range r.parked {
+		tell()
+	}
 	r.in.Lock()
 	b := r.in.batch
 	r.in.batch = batch{}
@@ -497,6 +526,7 @@ func (r *replica) publish() {
 	if r.g == nil {
 		s.leading.Store(false)
 		s.leader.Store(0)
+		r.lookAtHandover()
 		return
 	}
 	v := r.g.View()
@@ -519,6 +549,7 @@ func (r *replica) publish() {
 		changed = true
 	}
 	r.follow()
+	r.lookAtHandover()
 	if changed && r.h.cfg.Changed != nil {
 		r.h.cfg.Changed(r.def.ID)
 	}

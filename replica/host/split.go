@@ -87,6 +87,10 @@ func (r *replica) began(created []uint64) {
 	for _, id := range created {
 		lead := r.g != nil && r.g.IsLeader()
 		r.h.joining.Lock()
+		if r.h.WasDropped(id) {
+			r.h.joining.Unlock()
+			return
+		}
 		right, err := r.h.replicas.get(id), error(nil)
 		if right != nil { // an empty one, or one that a message has had opened since the log is there
 			right.do(right.renew)
@@ -99,6 +103,9 @@ func (r *replica) began(created []uint64) {
 			r.h.cfg.Logger.Error("the right half of a split was not opened", "node", r.h.cfg.Node, "group", id, "err", err)
 			continue
 		}
+		// What a quorum had confirmed of the whole group was of before the split: nothing was written to
+		// the right one then. A later confirmation would have come after this.
+		right.status.confirmed.CompareAndSwap(0, r.status.confirmed.Load())
 		r.h.cfg.Logger.Info("a group has split", "node", r.h.cfg.Node, "group", r.def.ID, "right", id)
 		right.do(func() {
 			if lead && right.g != nil {
@@ -121,13 +128,13 @@ func (r *replica) renew() {
 // join opens a replica for which a message has come: one whose log is here, or an empty one. One
 // that was removed, or replaced by another one, stays so.
 func (h *Host) join(id, as, heard uint64) {
-	container := h.description().ContainerOf(id)
-	if container == "" || h.closing.Load() {
+	if h.closing.Load() {
 		return
 	}
 	h.joining.Lock()
 	defer h.joining.Unlock()
-	if h.replicas.get(id) != nil {
+	container := h.description().ContainerOf(id)
+	if container == "" || h.replicas.get(id) != nil {
 		return
 	}
 	_, err := h.log.Create(id, as, raftlog.Base{})

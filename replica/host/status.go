@@ -22,6 +22,9 @@ type Status struct {
 	Incarnation   uint64        `json:"incarnation,omitempty"` // of the cluster
 	// Containers are those that were made while the cluster ran.
 	Containers []cluster.Container `json:"containers,omitempty"`
+	// Dropped are the numbers of containers of which the node knows that they were dropped: it never
+	// serves these again.
+	Dropped []uint64 `json:"dropped,omitempty"`
 }
 
 // PeerStatus describes the connection with another node.
@@ -48,9 +51,13 @@ type GroupStatus struct {
 	Load      float64  `json:"load"`               // RU/s that this replica serves
 	Behind    uint64   `json:"behind"`             // entries in the log that are not applied yet
 	Silent    float64  `json:"silent_seconds"`     // since this replica has heard of a leader; of one that leads: 0
-	Bytes     int64    `json:"bytes"`              // of the partition, in files and in memory
-	Lacks     *uint64  `json:"lacks,omitempty"`    // entries that it still lacks, as far as the leader knows
-	Leader    uint64   `json:"leader"`             // node; 0: none is known
+	// Confirmed is how long ago a quorum has last confirmed that this replica has everything: what it lacks was
+	// acknowledged later. Nil: not since the node has started. Readers ask for it every two seconds, others when
+	// a client does.
+	Confirmed *float64 `json:"confirmed_seconds,omitempty"`
+	Bytes     int64    `json:"bytes"`           // of the partition, in files and in memory
+	Lacks     *uint64  `json:"lacks,omitempty"` // entries that it still lacks, as far as the leader knows
+	Leader    uint64   `json:"leader"`          // node; 0: none is known
 	Term      uint64   `json:"term"`
 	Applied   uint64   `json:"applied"` // newest entry
 	Replica   uint64   `json:"replica"` // id of this replica
@@ -88,6 +95,11 @@ func (h *Host) Status() Status {
 			s.Containers = append(s.Containers, t)
 		}
 	}
+	for _, o := range h.Dropped() {
+		if !o.Pending {
+			s.Dropped = append(s.Dropped, o.Number)
+		}
+	}
 	sizes := h.sizes()
 	for _, r := range h.replicas.all() {
 		size := sizes[r.def.Container][engine.PartitionID(r.status.partition.Load())]
@@ -117,6 +129,9 @@ func (h *Host) Status() Status {
 		}
 		if err := r.status.failed.Load(); err != nil {
 			g.Error = (*err).Error()
+		}
+		if at := r.status.confirmed.Load(); at > 0 {
+			g.Confirmed = new(h.age(at).Seconds())
 		}
 		if !g.Leads {
 			g.Silent = (time.Duration(r.status.silent.Load()) * h.cfg.Tick).Seconds()

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net/url"
 	"strconv"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
@@ -17,7 +16,7 @@ import (
 
 // CreateContainer makes a container known, with a number that no other one has had, and returns it
 // with the number. Its groups begin on t.Nodes. Errors: engine.ErrExists if there is one with the
-// name.
+// name, or one is being dropped.
 func (s *Store) CreateContainer(ctx context.Context, t cluster.Container) (cluster.Container, error) {
 	n, err := s.NewIDs(ctx, "containers", 1)
 	if err != nil {
@@ -28,7 +27,7 @@ func (s *Store) CreateContainer(ctx context.Context, t cluster.Container) (clust
 	if err != nil {
 		return t, err
 	}
-	name := s.under("names") + url.PathEscape(t.Name)
+	name := s.nameKey(t.Name)
 	done, err := s.client.Txn(ctx).
 		If(clientv3.Compare(clientv3.CreateRevision(name), "=", 0)).
 		Then(clientv3.OpPut(name, fmt.Sprint(t.Number)), clientv3.OpPut(s.key("containers", t.Number), string(value))).Commit()
@@ -105,6 +104,7 @@ type Picture struct {
 	Nodes      []Node
 	Draining   map[topology.NodeID]bool
 	Containers []cluster.Container // that were made while the cluster ran
+	Dropped    []Dropped
 	Groups     []*topology.Group
 	Planner    topology.NodeID // the node that plans; 0: none
 }
@@ -129,6 +129,12 @@ func (s *Store) Picture(ctx context.Context) (p Picture, err error) {
 			failed := decodeJSON(kv, &t)
 			p.Containers = append(p.Containers, t)
 			return failed
+		},
+		"drops": func(kv *mvccpb.KeyValue) error {
+			return showDropped(kv, func(d Dropped) error {
+				p.Dropped = append(p.Dropped, d)
+				return nil
+			})
 		},
 		"groups": func(kv *mvccpb.KeyValue) error {
 			g, failed := decodeGroup(kv)

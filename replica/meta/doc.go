@@ -13,6 +13,7 @@
 //	/cleave/CLUSTER/holds/GROUP   the group is changed by hand; it goes with the lease of the command
 //	/cleave/CLUSTER/containers/ID a container that was made while the cluster ran, as JSON
 //	/cleave/CLUSTER/names/NAME    the ID of a container
+//	/cleave/CLUSTER/drops/ID      the container was dropped, as JSON
 //	/cleave/CLUSTER/drains/ID     the node is to lose its replicas
 //	/cleave/CLUSTER/next/KIND     the next id of a kind, in decimal
 //	/cleave/CLUSTER/planner/…     the election of the planner
@@ -31,5 +32,8 @@
 //  5. An id is handed out once, whatever becomes of the process that has asked for it.
 //  6. A group that is held has no step: a hold begins where no step is to be carried out, and a step
 //     is written under the condition that its group is not held.
-//  7. A value that cannot be decoded is an error that names its key. It is never skipped.
+//  7. A container that was dropped never comes back: its number is not handed out again, none of its
+//     groups is published and no step for one is written, however late the request comes. Its name
+//     is free when no quorum of its replicas can acknowledge a write.
+//  8. A value that cannot be decoded is an error that names its key. It is never skipped.
 package meta

@@ -11,11 +11,12 @@ import (
 	"github.com/cleavestore/cleave/replica/topology"
 )
 
-// most is how many groups one transaction of etcd takes by default.
-const most = 100
+// most is how many groups are changed at once: a transaction of etcd takes 128 conditions by default, and
+// a group has one, and may have another one for its container.
+const most = 60
 
-// Publish makes descriptors visible, all at once. One that is not newer than what is there is
-// left out, so a call may be repeated. Error: ErrTooMany above 100 groups.
+// Publish makes descriptors visible, all at once. One that is not newer than what is there, or is of a
+// container that was dropped, is left out, so a call may be repeated. Error: ErrTooMany above 60 groups.
 func (s *Store) Publish(ctx context.Context, groups ...*topology.Group) error {
 	if len(groups) > most {
 		return fmt.Errorf("%d groups, at most %d: %w", len(groups), most, ErrTooMany)
@@ -23,7 +24,17 @@ func (s *Store) Publish(ctx context.Context, groups ...*topology.Group) error {
 	for {
 		var conditions []clientv3.Cmp
 		var puts []clientv3.Op
+		dropped := make(map[uint64]bool)
 		for _, g := range groups {
+			conditional := len(dropped)
+			if gone, err := s.wasDropped(ctx, g.ID.Number(), dropped); err != nil {
+				return err
+			} else if gone {
+				continue
+			}
+			if len(dropped) > conditional {
+				conditions = append(conditions, s.notDropped(g.ID))
+			}
 			key := s.key("groups", uint64(g.ID))
 			got, err := s.client.Get(ctx, key)
 			if err != nil {
@@ -64,7 +75,7 @@ func decodeGroup(kv *mvccpb.KeyValue) (*topology.Group, error) {
 	return g, nil
 }
 
-// Drop removes a group whose container was dropped.
+// Drop removes a group from the map.
 func (s *Store) Drop(ctx context.Context, id topology.GroupID) error {
 	_, err := s.client.Delete(ctx, s.key("groups", uint64(id)))
 	return err

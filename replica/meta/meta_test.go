@@ -16,6 +16,7 @@ import (
 
 	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/partmap"
+	"github.com/cleavestore/cleave/replica/cluster"
 	"github.com/cleavestore/cleave/replica/placement"
 	"github.com/cleavestore/cleave/replica/topology"
 )
@@ -574,5 +575,90 @@ func TestStart(t *testing.T) {
 		if err := server.Close(); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// TestDrop: a container that was dropped has no groups in the map, and gets none, nor steps; its name is
+// taken until it is released, and then that of another one with a higher number. Containers of the
+// description are dropped too.
+func TestDrop(t *testing.T) {
+	s := open(t)
+	made := must[cluster.Container](t)(s.CreateContainer(t.Context(), cluster.Container{Name: "a/b", PartitionKey: []string{"/k"}, Partitions: 2}))
+	first := topology.New(topology.GroupID(made.Number<<32|1), "a/b", all, 1, 2, 3)
+	other := topology.New(1<<32|1, "described", all, 1, 2)
+	if err := s.Publish(t.Context(), first, other); err != nil {
+		t.Fatal(err)
+	}
+	p := must[*Planner](t)(s.Campaign(t.Context(), 1, time.Minute))
+	step := placement.Step{Kind: placement.Split, Group: first.ID, Epoch: 1}
+	if err := p.Order(t.Context(), step); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.DropContainer(t.Context(), "none", 0); !errors.Is(err, engine.ErrNoContainer) {
+		t.Error("one that is not there: ", err)
+	}
+	want := Dropped{Number: made.Number, Name: "a/b", Voters: 3}
+	for range 2 { // again changes nothing
+		if d := must[Dropped](t)(s.DropContainer(t.Context(), "a/b", 0)); d != want {
+			t.Errorf("%+v, want %+v", d, want)
+		}
+	}
+	later := *first
+	later.Epoch++
+	if err := s.Publish(t.Context(), &later, other); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Order(t.Context(), step); !errors.Is(err, ErrHeld) {
+		t.Error("a step for a group of it: ", err)
+	}
+	picture := func() Picture { t.Helper(); return must[Picture](t)(s.Picture(t.Context())) }
+	if now := picture(); len(now.Containers) != 0 || len(now.Groups) != 1 || now.Groups[0].ID != other.ID || len(now.Dropped) != 1 || now.Dropped[0] != want {
+		t.Errorf("%+v", now)
+	}
+	if steps := must[[]placement.Step](t)(s.Steps(t.Context())); len(steps) != 0 {
+		t.Errorf("steps %v", steps)
+	}
+	again := cluster.Container{Name: "a/b", PartitionKey: []string{"/k"}, Partitions: 1}
+	if _, err := s.CreateContainer(t.Context(), again); !errors.Is(err, engine.ErrExists) {
+		t.Error("the name is taken: ", err)
+	}
+	for range 2 {
+		if err := s.Release(t.Context(), want); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := s.DropContainer(t.Context(), "a/b", made.Number); !errors.Is(err, engine.ErrNoContainer) {
+		t.Error("after the release: ", err)
+	}
+	again = must[cluster.Container](t)(s.CreateContainer(t.Context(), again))
+	if again.Number <= made.Number {
+		t.Errorf("number %d, before %d", again.Number, made.Number)
+	}
+	if err := s.Release(t.Context(), want); err != nil { // the name is another one's by now
+		t.Fatal(err)
+	}
+	if _, err := s.CreateContainer(t.Context(), again); !errors.Is(err, engine.ErrExists) {
+		t.Error("the name is taken again: ", err)
+	}
+	if d := must[Dropped](t)(s.DropContainer(t.Context(), "described", 1)); d.Number != 1 || d.Voters != 2 {
+		t.Errorf("%+v", d)
+	}
+	for range 2 { // what a node knows of a store that was lost
+		if err := s.NoteDropped(t.Context(), Dropped{Number: 5, Name: "old"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var told []Dropped
+	stop := errors.New("enough")
+	if err := s.FollowDropped(t.Context(), func(d Dropped) error {
+		if told = append(told, d); len(told) == 3 {
+			return stop
+		}
+		return nil
+	}); !errors.Is(err, stop) {
+		t.Fatal(err)
+	}
+	if !told[1].Released || told[0].Released || told[0].Number != 1 || told[1].Number != 5 || !told[2].Released || told[2].Number != made.Number {
+		t.Errorf("%+v", told)
 	}
 }

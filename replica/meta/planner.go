@@ -89,8 +89,8 @@ type step struct {
 }
 
 // Order writes steps, each in the place of an earlier one of its group. Errors: ErrNotPlanner,
-// ErrHeld if one of the groups is held, after both of which nothing is written; ErrTooMany above
-// 100 steps.
+// ErrHeld if one of the groups is held or of a container that was dropped, after both of which
+// nothing is written; ErrTooMany above 60 steps.
 func (p *Planner) Order(ctx context.Context, steps ...placement.Step) error {
 	if len(steps) > most {
 		return fmt.Errorf("%d steps, at most %d: %w", len(steps), most, ErrTooMany)
@@ -100,7 +100,12 @@ func (p *Planner) Order(ctx context.Context, steps ...placement.Step) error {
 	}
 	conditions := []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(p.election.Key()), "=", p.election.Rev())}
 	var puts []clientv3.Op
+	asked := make(map[uint64]bool)
 	for _, s := range steps {
+		if n := s.Group.Number(); !asked[n] {
+			asked[n] = true
+			conditions = append(conditions, p.s.notDropped(s.Group))
+		}
 		value, err := json.Marshal(step{s.Kind.String(), s.Group, s.Epoch, s.Node, s.Replica})
 		if err != nil {
 			return err

@@ -214,6 +214,15 @@ func (p *Planner) Forget(id topology.GroupID) {
 	}
 }
 
+// ForgetContainer is Forget of all groups of a container.
+func (p *Planner) ForgetContainer(number uint64) {
+	for id := range p.groups {
+		if id.Number() == number {
+			p.Forget(id)
+		}
+	}
+}
+
 // loadOn returns what a replica of the group takes of a node.
 func (k *group) loadOn(n topology.NodeID) float64 {
 	if n == k.Leader {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"testing"
 	"time"
 
@@ -185,19 +186,33 @@ func TestRoutes(t *testing.T) {
 	min, max := partmap.MinEPK(), partmap.MaxEPK()
 	g := topology.New(7, "items", partmap.Range{Min: min, Max: max}, 1, 2, 3)
 	h := Head{Number: 9}
-	b := h.AppendRoutes(nil, []Peer{{4, "d:1"}}, []*topology.Group{g})
+	b := h.AppendRoutes(nil, []Peer{{4, "d:1"}}, []*topology.Group{g}, nil)
 	p, err := DecodeAnswer(b)
 	if err != nil {
 		t.Fatal(err)
 	}
-	peers, groups, err := p.Routes()
-	if err != nil || len(peers) != 1 || peers[0] != (Peer{4, "d:1"}) || len(groups) != 1 || !reflect.DeepEqual(groups[0], g) {
+	peers, groups, dropped, err := p.Routes()
+	if err != nil || len(dropped) != 0 || len(peers) != 1 || peers[0] != (Peer{4, "d:1"}) || len(groups) != 1 || !reflect.DeepEqual(groups[0], g) {
 		t.Errorf("%v, %v, %v", peers, groups, err)
 	}
 	for n := range p.rest {
 		short := Reply{rest: p.rest[:n]}
-		if _, _, err := short.Routes(); !errors.Is(err, ErrInvalid) {
+		if _, _, _, err := short.Routes(); !errors.Is(err, ErrInvalid) {
 			t.Errorf("the first %d bytes: %v", n, err)
+		}
+	}
+	before := len(p.rest)
+	p, err = DecodeAnswer(h.AppendRoutes(nil, []Peer{{4, "d:1"}}, []*topology.Group{g}, []uint64{3, 1 << 20}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, groups, dropped, err = p.Routes(); err != nil || len(groups) != 1 || !slices.Equal(dropped, []uint64{3, 1 << 20}) {
+		t.Errorf("with dropped ones: %v, %v, %v", groups, dropped, err)
+	}
+	for n := before + 1; n < len(p.rest); n++ {
+		short := Reply{rest: p.rest[:n]}
+		if _, _, _, err := short.Routes(); !errors.Is(err, ErrInvalid) {
+			t.Errorf("the first %d bytes, with dropped ones: %v", n, err)
 		}
 	}
 	want := Change{Group: 7, What: Promote, First: 1 << 40, Second: 3, Text: "x"}

@@ -17,6 +17,7 @@ const (
 	Promote                   // replica First in the place of replica Second; 0: of none
 	Remove                    // replica First
 	Introduce                 // node First has the address Text; of no group
+	Drop                      // container Text, with all its groups; of no group
 )
 
 // Change asks the leader of a group for a change.
@@ -48,8 +49,9 @@ type Peer struct {
 	Address string
 }
 
-// AppendRoutes appends the answer to Routes: the nodes and groups that a node knows.
-func (h *Head) AppendRoutes(dst []byte, peers []Peer, groups []*topology.Group) []byte {
+// AppendRoutes appends the answer to Routes: the nodes and groups that a node knows, and the numbers
+// of containers that were dropped.
+func (h *Head) AppendRoutes(dst []byte, peers []Peer, groups []*topology.Group, dropped []uint64) []byte {
 	dst = binary.AppendUvarint(h.append(dst, 0), uint64(len(peers)))
 	for _, p := range peers {
 		dst = appendText(binary.AppendUvarint(dst, p.Node), p.Address)
@@ -57,6 +59,12 @@ func (h *Head) AppendRoutes(dst []byte, peers []Peer, groups []*topology.Group) 
 	dst = binary.AppendUvarint(dst, uint64(len(groups)))
 	for _, g := range groups {
 		dst = appendText(dst, string(g.Append(nil)))
+	}
+	if len(dropped) > 0 {
+		dst = binary.AppendUvarint(dst, uint64(len(dropped)))
+	}
+	for _, number := range dropped {
+		dst = binary.AppendUvarint(dst, number)
 	}
 	return dst
 }
@@ -67,7 +75,7 @@ func (h *Head) AppendNumber(dst []byte, n uint64) []byte {
 }
 
 // Routes decodes the answer to Routes.
-func (p *Reply) Routes() (peers []Peer, groups []*topology.Group, err error) {
+func (p *Reply) Routes() (peers []Peer, groups []*topology.Group, dropped []uint64, err error) {
 	r := reader{b: p.rest}
 	for n := r.count(2); n > 0 && !r.bad; n-- {
 		peers = append(peers, Peer{r.uvarint(), string(r.bytes())})
@@ -75,14 +83,19 @@ func (p *Reply) Routes() (peers []Peer, groups []*topology.Group, err error) {
 	for n := r.count(2); n > 0 && !r.bad; n-- {
 		g, err := topology.Decode(r.bytes())
 		if err != nil {
-			return nil, nil, fmt.Errorf("%w: %w", ErrInvalid, err)
+			return nil, nil, nil, fmt.Errorf("%w: %w", ErrInvalid, err)
 		}
 		groups = append(groups, g)
 	}
-	if r.bad || len(r.b) > 0 {
-		return nil, nil, fmt.Errorf("%w: routes", ErrInvalid)
+	if len(r.b) > 0 {
+		for n := r.count(1); n > 0 && !r.bad; n-- {
+			dropped = append(dropped, r.uvarint())
+		}
 	}
-	return peers, groups, nil
+	if r.bad || len(r.b) > 0 {
+		return nil, nil, nil, fmt.Errorf("%w: routes", ErrInvalid)
+	}
+	return peers, groups, dropped, nil
 }
 
 // ReplicaAdded decodes the answer to Alter.

@@ -47,7 +47,8 @@
 //  3. The manifest is written only after what it says of hard states is durable in the log,
 //     and a log file is dropped only after a manifest that does not need it is durable.
 //  4. What a sync has made durable is there after any crash, or the log is refused.
-//  5. A replica that was removed is never made again: the manifest remembers its id.
+//  5. A replica that was removed is never made again: the manifest remembers its id, until
+//     Discard ends the group.
 //
 // # Crashes
 //

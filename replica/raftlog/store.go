@@ -291,6 +291,29 @@ func (s *Store) Remove(id uint64) error {
 	return s.noteLocked()
 }
 
+// Discard drops the logs of groups that no node has any more, all at once, and what Remove has
+// remembered of them. The caller sees to it that no group gets one of their ids again. The logs are
+// gone when Discard has returned nil.
+func (s *Store) Discard(of func(group uint64) bool) error {
+	s.noting.Lock()
+	defer s.noting.Unlock()
+	s.mu.Lock()
+	var streams []wal.Stream
+	s.mu.groups = slices.DeleteFunc(slices.Clone(s.mu.groups), func(g *Group) bool {
+		if of(g.id) {
+			streams = append(streams, g.stream)
+			return true
+		}
+		return false
+	})
+	s.mu.manifest.removed = slices.DeleteFunc(slices.Clone(s.mu.manifest.removed), func(r replicaOf) bool { return of(r.group) })
+	s.mu.Unlock()
+	for _, stream := range streams {
+		s.log.Forget(stream)
+	}
+	return s.noteLocked()
+}
+
 // Group returns the log of a group, nil if the node has none.
 func (s *Store) Group(id uint64) *Group {
 	s.mu.Lock()

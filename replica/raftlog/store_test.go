@@ -742,3 +742,53 @@ func TestBegin(t *testing.T) {
 		t.Errorf("began %d times, empty %d times", began, empty)
 	}
 }
+
+// TestDiscard: the logs of all groups of a container go at once, and what was remembered of removed
+// replicas; those of others stay. After a crash at any call of the file system the groups are all there
+// or none.
+func TestDiscard(t *testing.T) {
+	of := func(id uint64) bool { return id>>32 == 7 }
+	from := vfs.NewMem()
+	s := open(t, from)
+	for _, id := range []uint64{1, 7<<32 | 1, 7<<32 | 2, 8 << 32} {
+		_, err := s.Create(id, 3, base(1, 1))
+		must(t, err)
+		_, err = s.Group(id).Append(hard(3, 1, 1), entries(2, 3, 3, 100))
+		must(t, err)
+	}
+	_, err := s.Create(7<<32|9, 3, Base{})
+	must(t, err)
+	must(t, s.Remove(7<<32|9))
+	must(t, s.Close())
+	ids := func(s *Store) (out []uint64) {
+		for _, g := range s.Groups() {
+			out = append(out, g.ID())
+		}
+		return out
+	}
+	for n := int64(1); ; n++ {
+		mem := from.Clone()
+		faulty := vfs.NewFaulty(mem)
+		s := open(t, faulty)
+		var image *vfs.Mem
+		faulty.StopAt(faulty.Calls()+n, func() { image = mem.Clone() })
+		err := s.Discard(of)
+		done := image == nil
+		if done {
+			must(t, err)
+			image = mem
+		}
+		again := open(t, image.Crash(vfs.CrashOptions{Keep: vfs.KeepNone}))
+		if got := ids(again); len(got) != 4 && len(got) != 2 || done && len(got) != 2 {
+			t.Fatalf("call %d: %v", n, got)
+		}
+		must(t, again.Discard(of))
+		if got := ids(again); len(got) != 2 || got[0] != 1 || got[1] != 8<<32 || len(again.mu.manifest.removed) != 0 {
+			t.Fatalf("call %d, again: %v", n, got)
+		}
+		must(t, again.Close())
+		if done {
+			return
+		}
+	}
+}

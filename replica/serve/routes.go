@@ -27,7 +27,11 @@ func (s *session) routes(q *protocol.Request) {
 			groups = append(groups, g)
 		}
 	}
-	s.answer(q, func(h *protocol.Head, dst []byte) []byte { return h.AppendRoutes(dst, peers, groups) })
+	var dropped []uint64
+	for _, d := range s.h.Dropped() {
+		dropped = append(dropped, d.Number)
+	}
+	s.answer(q, func(h *protocol.Head, dst []byte) []byte { return h.AppendRoutes(dst, peers, groups, dropped) })
 }
 
 // change changes a group that this node leads. A connection has one change under way.
@@ -63,6 +67,8 @@ func alter(ctx context.Context, h *host.Host, c *protocol.Change) (added uint64,
 		return 0, h.Promote(ctx, c.Group, c.First, c.Second)
 	case protocol.Remove:
 		return 0, h.RemoveReplica(ctx, c.Group, c.First)
+	case protocol.Drop:
+		return 0, h.DropEverywhere(ctx, c.Text)
 	case protocol.Introduce:
 		if _, _, err := net.SplitHostPort(c.Text); err != nil || c.First == 0 || c.First > uint64(topology.MaxNode) {
 			return 0, fmt.Errorf("%w: node %d at %q", protocol.ErrInvalid, c.First, c.Text)

@@ -34,6 +34,10 @@ func Client(ctx context.Context, h *host.Host, c *transport.Conn) {
 			s.refuse(&q, err)
 			continue
 		}
+		if id := max(q.Group, q.Change.Group); id != 0 && h.WasDropped(id) {
+			s.refuse(&q, fmt.Errorf("group %d: its container was dropped: %w", id, engine.ErrNoContainer))
+			continue
+		}
 		switch kind {
 		case protocol.Propose:
 			s.propose(&q)
@@ -161,7 +165,7 @@ func (s *session) seen(q *protocol.Request, l look, err error, fill func(h *prot
 	case failed != nil:
 		s.refuse(q, failed)
 		return
-	case errors.Is(err, engine.ErrNotHere):
+	case errors.Is(err, engine.ErrNotHere), errors.Is(err, engine.ErrClosed): // the latter: it is being dropped
 		s.refuse(q, fmt.Errorf("%w: %w", group.ErrBusy, err))
 		return
 	case err != nil:

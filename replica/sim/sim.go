@@ -33,6 +33,7 @@ package sim
 
 import (
 	"container/heap"
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
@@ -40,6 +41,7 @@ import (
 	"time"
 
 	"github.com/cleavestore/cleave/internal/vfs"
+	"github.com/cleavestore/cleave/replica/group"
 )
 
 // Options choose what a run does. The zero value stands for the defaults.
@@ -399,7 +401,9 @@ func (w *world) fault() {
 			to := conf[w.rng.IntN(len(conf))]
 			w.note("group %d: replica %d hands over to %d", l.gid, l.id, to)
 			w.counts["transfers"]++
-			l.check(l.group.TransferLeader(to))
+			if err := l.group.HandOver(to, w.chance(0.7)); !errors.Is(err, group.ErrBusy) {
+				l.check(err)
+			}
 			l.pump()
 		}
 	case 7:

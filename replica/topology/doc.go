@@ -35,5 +35,7 @@
 //  3. A group always has a voter.
 //  4. The groups that a Map shows do not overlap, and a Map never goes back to an older
 //     descriptor. A Map may have holes, where it knows that what it knew is old.
-//  5. Decode takes no more memory than a small multiple of its input.
+//  5. The groups that a Map shows for a name are those of one container, of the newest that it was
+//     told of: a dropped one and its successor have different numbers, see GroupID.Number.
+//  6. Decode takes no more memory than a small multiple of its input.
 package topology

@@ -17,6 +17,10 @@ type NodeID uint64
 // GroupID names a group in a cluster. It is never 0, and never used again.
 type GroupID uint64
 
+// Number returns the number of the container that the group is of. A container that is made again
+// under a name has a higher number than the one before.
+func (id GroupID) Number() uint64 { return uint64(id) >> 32 }
+
 // Role says what a replica does in its group.
 type Role uint8
 

@@ -74,7 +74,7 @@ func (m *Map) Containers() []string {
 
 // Update tells the map of a descriptor, in any order and any number of times. It reports
 // whether the descriptor is news; one is not if the map knows a later one of the group, or a
-// later group of a part of its range.
+// later group of a part of its range, or a later container of the name.
 func (m *Map) Update(g *Group) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -82,6 +82,15 @@ func (m *Map) Update(g *Group) bool {
 		return false
 	}
 	row := m.containers[g.Container]
+	if len(row) > 0 && row[0].ID.Number() != g.ID.Number() {
+		if row[0].ID.Number() > g.ID.Number() {
+			return false
+		}
+		for _, old := range row { // of a container that was dropped
+			delete(m.groups, old.ID)
+		}
+		row = nil
+	}
 	lo := search(row, &g.Range.Min)
 	if lo > 0 && row[lo-1].Range.Overlaps(g.Range) {
 		lo--

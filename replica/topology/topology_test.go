@@ -204,3 +204,26 @@ func TestFind(t *testing.T) {
 		t.Error("another container has the group")
 	}
 }
+
+// TestMadeAgain: the groups of a container that was made again under a name take the place of those of
+// the one before, whatever the epochs say, and these do not come back.
+func TestMadeAgain(t *testing.T) {
+	m := NewMap()
+	before := New(1<<32|1, "c", partmap.Range{Min: epk(t, ""), Max: epk(t, "FF")}, 1)
+	before.Epoch = 1000
+	left, right, err := before.Split(epk(t, "20"), 1<<32|2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := New(7<<32|1, "c", partmap.Range{Min: epk(t, ""), Max: epk(t, "10")}, 2)
+	if !m.Update(left) || !m.Update(right) || !m.Update(now) || m.Update(right) || m.Update(left) {
+		t.Error("what was news is none, or the other way round")
+	}
+	if got := m.Groups("c"); len(got) != 1 || got[0] != now || m.Len() != 1 || m.Group(left.ID) != nil {
+		t.Errorf("%v, %d groups", got, m.Len())
+	}
+	m.Drop(left.ID)
+	if e := epk(t, "0F"); m.Find("c", &e) != now {
+		t.Error("the group is not found")
+	}
+}

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -68,21 +69,22 @@ func (c *backupCommand) Run(ctx context.Context, e *environment) error {
 	if err = os.Mkdir(c.Target, 0o700); err != nil {
 		return err
 	}
-	b := backup{Format: backupFormat, Containers: slices.Clone(o.d.Containers)}
+	b := backup{Format: backupFormat}
 	if o.store != nil && c.Region == "" {
 		p, failed := o.picture(ctx)
 		if failed != nil {
 			return fmt.Errorf("containers that were made while the cluster ran are not known: %w", failed)
 		}
-		b.Containers = append(b.Containers, p.Containers...)
+		b.Containers = p.Containers
 	}
 	done := make(map[topology.GroupID]backupGroup)
 	rest, made := o.remnants(ctx, c.Region)
 	for _, name := range slices.Sorted(maps.Keys(made)) {
-		if o.d.Container(name) == nil {
+		if o.present().Container(name) == nil {
 			b.Containers = append(b.Containers, made[name])
 		}
 	}
+	b.Containers = slices.Concat(o.present().Containers, b.Containers)
 	for again := true; again; { // until no group has split or moved since it was exported
 		again = false
 		o.client.Refresh(ctx)
@@ -135,9 +137,21 @@ type remnant struct {
 
 // String says what can be missing.
 func (r *remnant) String() string {
-	return fmt.Sprintf("group %d of %s: node %d has it up to entry %d. Missing can be: %d later entries that the node has, of which it does not know that they were committed, and what was acknowledged in the last %.1f s and the moment before, since it heard of the leader",
-		r.ID, r.Container, r.node, r.Applied, r.Behind, r.Silent)
+	return fmt.Sprintf("group %d of %s: node %d has it up to entry %d. There are %d later entries that the node has, of which it does not know that they were committed. It has not heard of the leader for %.1f s. %s",
+		r.ID, r.Container, r.node, r.Applied, r.Behind, r.Silent, r.missing())
 }
+
+// missing says what can be missing. While the replica heard of its leader it may have lacked more than
+// it knew, for instance since it waited for a snapshot.
+func (r *remnant) missing() string {
+	if r.Confirmed == nil {
+		return "How much can be missing is not known: since the node has started, no quorum has confirmed that it has everything"
+	}
+	return fmt.Sprintf("Missing can be what was acknowledged in the last %.1f s", upward(*r.Confirmed))
+}
+
+// upward rounds seconds up to tenths.
+func upward(s float64) float64 { return math.Ceil(s*10) / 10 }
 
 // remnants returns for each group the replica in a region that has most of it, and the containers that
 // were made while the cluster ran.
@@ -146,15 +160,22 @@ func (o *operator) remnants(ctx context.Context, region string) (map[topology.Gr
 	if region == "" {
 		return out, made
 	}
-	for _, s := range statusOf(ctx, o.client, o.d) {
+	all := statusOf(ctx, o.client, o.d)
+	o.hear(all)
+	for _, s := range all {
 		if n := o.d.Node(s.Node); s.Status == nil || n == nil || n.Region != region {
 			continue
 		}
 		for _, t := range s.Status.Containers {
-			made[t.Name] = t
+			if !o.dropped[t.Number] {
+				made[t.Name] = t
+			}
 		}
 		for _, g := range s.Status.Groups {
 			id := topology.GroupID(g.ID)
+			if o.dropped[id.Number()] {
+				continue
+			}
 			if out[id] == nil || out[id].Applied < g.Applied {
 				out[id] = &remnant{g, s.Node}
 			}

@@ -25,6 +25,7 @@ type demoCommand struct {
 	Stop       int           `help:"How often a node is stopped for a while, so that it goes on afterwards with what it knew." default:"1"`
 	StopTime   time.Duration `help:"For how long." default:"4s"`
 	Pause      time.Duration `help:"How long clients write before and after each of these." default:"1s"`
+	Planned    int           `help:"How often a node is ended by SIGTERM and started again." default:"1"`
 	Grow       bool          `help:"In the end split a partition, and have a fourth node join that takes its share." default:"true" negatable:""`
 	Profile    bool          `hidden:""`
 }
@@ -72,6 +73,13 @@ func (c *demoCommand) Run(ctx context.Context, e *environment) error {
 		rounds = append(rounds, r)
 		fmt.Fprintf(e.stderr, "%s node %d: gap %v, back after %v\n", r.what, r.node, r.gap.Round(time.Millisecond), r.back.Round(time.Millisecond))
 	}
+	for i := range c.Planned {
+		r, failed := c.restart(ctx, t, w, uint64(i%3+1))
+		if failed != nil {
+			return errors.Join(failed, w.end())
+		}
+		rounds = append(rounds, r)
+	}
 	if c.Grow {
 		grown, failed := c.grow(ctx, t, w)
 		if failed != nil {
@@ -104,7 +112,30 @@ const (
 	killed    = "kill -9"
 	stopped   = "SIGSTOP"
 	killedAll = "kill -9 of all"
+	planned   = "SIGTERM"
 )
+
+// restart ends a node as an operator does, and starts it again. Twice its groups change their leader as it
+// was planned. The gap is the longest one between two writes in a group.
+func (c *demoCommand) restart(ctx context.Context, t *trial, w *writers, node uint64) (round, error) {
+	r := round{what: planned, node: node}
+	var groups []uint64
+	for _, g := range t.d.Groups() {
+		if g.Replicas[0] == node {
+			groups = append(groups, g.ID)
+		}
+	}
+	r.groups = len(groups)
+	err := r.grow(w, groups, func() error {
+		if err := t.signal(node, syscall.SIGTERM); err != nil {
+			return err
+		}
+		time.Sleep(c.Pause)
+		return errors.Join(t.start(node), t.leads(ctx, node, groups))
+	})
+	time.Sleep(c.Pause)
+	return r, err
+}
 
 // round has something happen to a node, or to all, and waits until all is well again.
 func (c *demoCommand) round(ctx context.Context, t *trial, w *writers, r *round) error {
@@ -244,10 +275,10 @@ func printRounds(e *environment, rounds []round) {
 	table.Print(e.stdout, "")
 	for _, r := range rounds {
 		if r.what == joins {
-			fmt.Fprintf(e.stdout, "node %d took %d replicas; for a split and a node that joins the gap is the longest one between two writes in a group\n", r.node, r.moved)
+			fmt.Fprintf(e.stdout, "node %d took %d replicas; for a split, SIGTERM and a node that joins the gap is the longest one between two writes in a group\n", r.node, r.moved)
 		}
 	}
-	for _, what := range []string{killed, stopped, killedAll} {
+	for _, what := range []string{killed, stopped, killedAll, planned} {
 		if all := gaps[what]; len(all) > 0 {
 			slices.Sort(all)
 			fmt.Fprintf(e.stdout, "%s: gap p50 %v, max %v of %d\n", what, all[len(all)/2].Round(time.Millisecond), all[len(all)-1].Round(time.Millisecond), len(all))

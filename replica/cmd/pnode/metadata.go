@@ -16,6 +16,7 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/cleavestore/cleave/internal/cli"
 	"github.com/cleavestore/cleave/internal/vfs"
 	"github.com/cleavestore/cleave/replica/client"
 	"github.com/cleavestore/cleave/replica/cluster"
@@ -48,7 +49,11 @@ func (c *serveCommand) joinMetadata(ctx context.Context, d *cluster.Cluster, me 
 	if d.Metadata == nil {
 		return nil, nil
 	}
-	etcd, err := connectMetadata(d.Metadata, creds, c.EtcdCA, c.EtcdCert, c.EtcdKey)
+	way, err := accessMetadata(d.Metadata, creds, &c.etcdFlags)
+	if err != nil {
+		return nil, err
+	}
+	etcd, err := way.connect()
 	if err != nil {
 		return nil, err
 	}
@@ -67,7 +72,7 @@ func (c *serveCommand) joinMetadata(ctx context.Context, d *cluster.Cluster, me 
 	policy := c.policy()
 	policy.Voters = min(cmp.Or(d.Replicas, 3), len(d.Nodes))
 	m.agent = agent.New(agent.Config{
-		Store: store, Host: h, TTL: c.Lease, Policy: policy, Every: c.Every, Logger: log,
+		Store: store, Host: h, TTL: c.Lease, Policy: policy, Every: c.Every, Logger: log, Why: way.trouble,
 		Self: meta.Node{ID: topology.NodeID(me.ID), Address: me.Address, Zone: me.Zone, Region: me.Region, Bytes: size, Load: c.Rate},
 		Ask: func(ctx context.Context, n meta.Node) (host.Status, error) {
 			return m.nodes.StatusAt(ctx, uint64(n.ID), n.Address)
@@ -144,35 +149,62 @@ func runEtcd(ctx context.Context, d *cluster.Cluster, me *cluster.Member, dir st
 	}
 }
 
-// connectMetadata makes a client of the metadata store.
-func connectMetadata(d *cluster.Metadata, creds *transport.Credentials, ca, cert, key string) (*clientv3.Client, error) {
+// access is how the metadata store is reached.
+type access struct {
+	endpoints []string
+	config    *tls.Config // nil: without TLS
+}
+
+// accessMetadata says how the metadata store is reached.
+func accessMetadata(d *cluster.Metadata, creds *transport.Credentials, f *etcdFlags) (a access, err error) {
 	if len(d.Endpoints) == 0 {
-		var at []string
 		for _, m := range d.Members {
-			at = append(at, "https://"+m.Client)
+			a.endpoints = append(a.endpoints, "https://"+m.Client)
 		}
-		return meta.Connect(at, creds.Metadata())
+		a.config = creds.Metadata()
+		return a, nil
+	}
+	a.endpoints = d.Endpoints
+	if (f.EtcdCert == "") != (f.EtcdKey == "") {
+		return a, cli.Usage(errors.New("--etcd-cert and --etcd-key belong together"))
 	}
 	if !strings.HasPrefix(d.Endpoints[0], "https://") {
-		return meta.Connect(d.Endpoints, nil)
-	}
-	config := &tls.Config{MinVersion: tls.VersionTLS12}
-	if ca != "" {
-		b, err := os.ReadFile(ca)
-		if err != nil {
-			return nil, err
+		if f.EtcdCA+f.EtcdCert != "" {
+			return a, cli.Usage(fmt.Errorf("%s has no TLS, so --etcd-ca, --etcd-cert and --etcd-key do not belong to it", d.Endpoints[0]))
 		}
-		config.RootCAs = x509.NewCertPool()
-		if !config.RootCAs.AppendCertsFromPEM(b) {
-			return nil, fmt.Errorf("%s has no certificate", ca)
+		return a, nil
+	}
+	a.config = &tls.Config{MinVersion: tls.VersionTLS12}
+	if f.EtcdCA != "" {
+		b, failed := os.ReadFile(f.EtcdCA)
+		if failed != nil {
+			return a, fmt.Errorf("--etcd-ca: %w", failed)
+		}
+		a.config.RootCAs = x509.NewCertPool()
+		if !a.config.RootCAs.AppendCertsFromPEM(b) {
+			return a, fmt.Errorf("--etcd-ca: %s has no certificate", f.EtcdCA)
 		}
 	}
-	if cert != "" {
-		pair, err := tls.LoadX509KeyPair(cert, key)
-		if err != nil {
-			return nil, err
+	if f.EtcdCert != "" {
+		pair, failed := tls.LoadX509KeyPair(f.EtcdCert, f.EtcdKey)
+		if failed != nil {
+			return a, fmt.Errorf("--etcd-cert and --etcd-key: %w", failed)
 		}
-		config.Certificates = []tls.Certificate{pair}
+		a.config.Certificates = []tls.Certificate{pair}
 	}
-	return meta.Connect(d.Endpoints, config)
+	return a, nil
+}
+
+func (a *access) connect() (*clientv3.Client, error) { return meta.Connect(a.endpoints, a.config) }
+
+// trouble says what is amiss with the endpoints, and what may help; nil: nothing.
+func (a *access) trouble(ctx context.Context) error {
+	err := meta.Diagnose(ctx, a.endpoints, a.config)
+	switch {
+	case errors.Is(err, meta.ErrServerCertificate):
+		return fmt.Errorf("%w. The authority of an etcd that exists is given by --etcd-ca", err)
+	case errors.Is(err, meta.ErrClientCertificate):
+		return fmt.Errorf("%w. A certificate for an etcd that exists is given by --etcd-cert and --etcd-key", err)
+	}
+	return err
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -32,10 +33,12 @@ var errNoMetadata = errors.New("the cluster has no metadata store, so nothing is
 
 // operator is what commands have that change a cluster.
 type operator struct {
-	d      *cluster.Cluster
-	client *client.Client
-	store  *meta.Store
-	close  func()
+	d       *cluster.Cluster
+	client  *client.Client
+	store   *meta.Store
+	way     access // to the store
+	close   func()
+	dropped map[uint64]bool // containers of which the metadata store, or a node, has said so
 }
 
 // newOperator connects to the cluster of a directory of init.
@@ -44,7 +47,7 @@ func newOperator(dir string, f *etcdFlags) (*operator, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := &operator{d: d, client: cl, close: cl.Close}
+	o := &operator{d: d, client: cl, close: cl.Close, dropped: make(map[uint64]bool)}
 	if d.Metadata == nil {
 		return o, nil
 	}
@@ -53,7 +56,11 @@ func newOperator(dir string, f *etcdFlags) (*operator, error) {
 		cl.Close()
 		return nil, err
 	}
-	etcd, err := connectMetadata(d.Metadata, creds, f.EtcdCA, f.EtcdCert, f.EtcdKey)
+	if o.way, err = accessMetadata(d.Metadata, creds, f); err != nil {
+		cl.Close()
+		return nil, err
+	}
+	etcd, err := o.way.connect()
 	if err != nil {
 		cl.Close()
 		return nil, err
@@ -77,8 +84,31 @@ func (o *operator) picture(ctx context.Context) (p meta.Picture, err error) {
 	defer cancel()
 	if p, err = o.store.Picture(each); err != nil && each.Err() != nil {
 		err = context.Cause(each)
+		if trouble := o.way.trouble(ctx); trouble != nil {
+			err = fmt.Errorf("%w\n%w", err, trouble)
+		}
+	}
+	for _, d := range p.Dropped {
+		o.dropped[d.Number] = true
 	}
 	return p, err
+}
+
+// hear takes in which containers were dropped, by what nodes say.
+func (o *operator) hear(all []nodeStatus) {
+	for _, s := range all {
+		if s.Status != nil {
+			for _, number := range s.Status.Dropped {
+				o.dropped[number] = true
+			}
+		}
+	}
+}
+
+// present returns the description of the cluster without the containers that were dropped, as far as the
+// operator has heard.
+func (o *operator) present() *cluster.Cluster {
+	return o.d.Without(slices.Collect(maps.Keys(o.dropped))...)
 }
 
 // startTime is how long commands wait for the leases of nodes that have just started.
@@ -136,7 +166,14 @@ func (c *containerCommand) Run(ctx context.Context, e *environment) error {
 		return err
 	}
 	defer o.close()
-	if o.d.Container(t.Name) != nil {
+	p, err := o.picture(ctx)
+	if err != nil {
+		return err
+	}
+	if slices.ContainsFunc(p.Dropped, func(d meta.Dropped) bool { return d.Name == t.Name && !d.Released }) {
+		return fmt.Errorf("container %q is being dropped, and its name stays taken until then. What that waits for is shown by: pnode drop %s %s --yes", t.Name, c.Dir, t.Name)
+	}
+	if o.present().Container(t.Name) != nil {
 		return fmt.Errorf("container %q is in %s", t.Name, descriptionName)
 	}
 	region := o.d.MainRegion()
@@ -147,7 +184,7 @@ func (c *containerCommand) Run(ctx context.Context, e *environment) error {
 	if len(t.Nodes) < t.Replicas {
 		return fmt.Errorf("container %q is to have %d replicas, and %d nodes of region %q hold a lease", t.Name, t.Replicas, len(t.Nodes), region)
 	}
-	if _, err = o.d.With(t); err != nil {
+	if _, err = o.present().With(t); err != nil {
 		return err
 	}
 	if t, err = o.store.CreateContainer(ctx, t); err != nil {
@@ -160,7 +197,7 @@ func (c *containerCommand) Run(ctx context.Context, e *environment) error {
 		}
 		n := 0
 		for _, g := range p.Groups {
-			if g.Container == t.Name {
+			if g.ID.Number() == t.Number {
 				n++
 			}
 		}

@@ -2,9 +2,11 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -12,6 +14,7 @@ import (
 
 	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/replica/cluster"
+	"github.com/cleavestore/cleave/replica/host"
 	"github.com/cleavestore/cleave/replica/protocol"
 	"github.com/cleavestore/cleave/replica/topology"
 )
@@ -96,6 +99,7 @@ func TestOperations(t *testing.T) {
 	command(t, "drain", dir, "1", "--undo")
 	testMove(t, one)
 	check(one)
+	testDrop(ctx, t, one)
 
 	two := filepath.Join(t.TempDir(), "other")
 	other, err := newTrial(ctx, two, []cluster.Container{{Name: "items", PartitionKey: []string{"/k"}, Partitions: 3}}, false, true)
@@ -169,4 +173,62 @@ func testMove(t *testing.T, one *trial) {
 		t.Error(out)
 	}
 	t.Log(out)
+}
+
+// testDrop drops a container by the command while clients write to it and a node is down, and one of the
+// description through a client. Both are made again, with nothing of the ones before. The node that was
+// down removes what it had.
+func testDrop(ctx context.Context, t *testing.T, one *trial) {
+	t.Helper()
+	if out := command(t, "drop", one.dir, "orders"); !strings.Contains(out, "2 groups") || !strings.Contains(out, "Nothing was changed") {
+		t.Error(out)
+	}
+	if status, _, errs := run(t, "drop", one.dir, "none", "--yes"); status != 1 || !strings.Contains(errs, engine.ErrNoContainer.Error()) {
+		t.Errorf("no container: status %d, %s", status, errs)
+	}
+	must(t, one.signal(2, syscall.SIGTERM))
+	down := one.nodes[2]
+	delete(one.nodes, 2)
+	key := engine.StringKey("key1")
+	ended := make(chan error)
+	const writers = 4
+	for range writers {
+		go func() {
+			for {
+				if _, err := one.client.Upsert(ctx, "orders", key, []byte(`{"id":"i","k":"key1","n":2}`)); err != nil {
+					ended <- err
+					return
+				}
+			}
+		}()
+	}
+	if out := command(t, "drop", one.dir, "orders", "--yes"); !strings.Contains(out, "its name is free") || !strings.Contains(out, "[2] have not heard") {
+		t.Error(out)
+	}
+	for range writers {
+		if err := <-ended; !errors.Is(err, engine.ErrNoContainer) {
+			t.Errorf("a writer: %v", err)
+		}
+	}
+	must(t, one.client.DropContainer(ctx, "items"))
+	if err := one.client.DropContainer(ctx, "items"); !errors.Is(err, engine.ErrNoContainer) {
+		t.Errorf("once more: %v", err)
+	}
+	for _, name := range []string{"orders", "items"} {
+		command(t, "container", one.dir, name+":/k:1")
+		if _, err := one.client.Read(ctx, protocol.Strong, name, key, "i"); !errors.Is(err, engine.ErrNotFound) {
+			t.Errorf("%s has what was dropped: %v", name, err)
+		}
+		_, err := one.client.Upsert(ctx, name, key, []byte(`{"id":"i","k":"key1","n":3}`))
+		must(t, err)
+	}
+	must(t, one.start(2))
+	<-down.done
+	one.wait(ctx, t, "node 2 has heard of both drops", func() bool {
+		s, err := one.client.Status(ctx, 2)
+		return err == nil && len(s.Dropped) == 2 && !slices.ContainsFunc(s.Groups, func(g host.GroupStatus) bool { return slices.Contains(s.Dropped, g.ID>>32) })
+	})
+	if out := command(t, "backup", one.dir, filepath.Join(t.TempDir(), "later")); !strings.Contains(out, "2 groups of 2 containers") {
+		t.Error(out)
+	}
 }

@@ -39,7 +39,13 @@ func (c *promoteCommand) Run(ctx context.Context, e *environment) error {
 		return cli.Usage(fmt.Errorf("no node is in region %q", c.Region))
 	}
 	p := newPromotion(d, c.Region)
-	for _, s := range statusOf(ctx, cl, d) {
+	all := statusOf(ctx, cl, d)
+	for _, s := range all {
+		if s.Status != nil {
+			p.dropped = append(p.dropped, s.Status.Dropped...)
+		}
+	}
+	for _, s := range all {
 		if err = p.hear(&s); err != nil {
 			return err
 		}
@@ -68,7 +74,9 @@ type promotion struct {
 	voters map[uint64]bool              // nodes that the readers know as those of voters
 	answer map[uint64]bool              // nodes that have answered
 	made   map[string]cluster.Container // while the cluster ran
-	lost   []uint64                     // nodes that must not come back
+	// dropped are the numbers of containers of which a node knows that they were dropped.
+	dropped []uint64
+	lost    []uint64 // nodes that must not come back
 }
 
 func newPromotion(d *cluster.Cluster, region string) *promotion {
@@ -85,6 +93,9 @@ func (p *promotion) hear(s *nodeStatus) error {
 	}
 	p.answer[s.Node] = true
 	for _, t := range s.Status.Containers {
+		if slices.Contains(p.dropped, t.Number) {
+			continue
+		}
 		if known, found := p.made[t.Name]; found && known.Number != t.Number {
 			return fmt.Errorf("container %q has number %d on one node and %d on node %d", t.Name, known.Number, t.Number, s.Node)
 		}
@@ -94,6 +105,9 @@ func (p *promotion) hear(s *nodeStatus) error {
 	for _, g := range s.Status.Groups {
 		for _, node := range g.Replicas {
 			p.voters[node] = true
+		}
+		if slices.Contains(p.dropped, g.ID>>32) {
+			continue
 		}
 		if n == nil || n.Region != p.region || g.Applied == 0 || g.Error != "" {
 			continue
@@ -162,7 +176,8 @@ func (p *promotion) next() (*cluster.Cluster, error) {
 		t := &d.Containers[i]
 		t.Regions = slices.DeleteFunc(t.Regions, func(r string) bool { return r == p.region || gone[r] })
 	}
-	has := backup{Containers: d.Containers}
+	// A container that was dropped stays in the description: a node that has not heard of the drop still has it.
+	has := backup{Containers: d.Without(p.dropped...).Containers}
 	for _, id := range slices.Sorted(maps.Keys(p.best)) {
 		r := p.best[id]
 		d.Promotion.Groups = append(d.Promotion.Groups, cluster.Promoted{ID: id, Replica: r.Replica})
@@ -196,19 +211,27 @@ func (p *promotion) moveMetadata(d *cluster.Cluster) (err error) {
 
 // show says what can be missing.
 func (p *promotion) show(w io.Writer) {
-	oldest := 0.0
+	oldest, unknown := 0.0, 0
 	for _, id := range slices.Sorted(maps.Keys(p.best)) {
 		r := p.best[id]
 		newest := "not known: none was applied since the node has started"
 		if !r.Newest.IsZero() {
 			newest = r.Newest.Format(time.RFC3339Nano)
 		}
-		fmt.Fprintf(w, "group %d of %s: node %d has it up to entry %d, the newest of %s. %d later entries of its log are kept, of which it does not know that they were committed. It has not heard of the leader for %.1f s\n",
-			r.ID, r.Container, r.node, r.Applied, newest, r.Behind, r.Silent)
-		oldest = max(oldest, r.Silent)
+		fmt.Fprintf(w, "group %d of %s: node %d has it up to entry %d, the newest of %s. %d later entries of its log are kept, of which it does not know that they were committed. It has not heard of the leader for %.1f s. %s\n",
+			r.ID, r.Container, r.node, r.Applied, newest, r.Behind, r.Silent, r.missing())
+		if r.Confirmed == nil {
+			unknown++
+		} else {
+			oldest = max(oldest, upward(*r.Confirmed))
+		}
 	}
-	fmt.Fprintf(w, "%d groups can go on in region %q, each with one voter at first. What was acknowledged in the last %.1f s, and the moment before, can be missing. The nodes %v are given up\n",
-		len(p.best), p.region, oldest, p.lost)
+	lost := fmt.Sprintf("What was acknowledged in the last %.1f s can be missing", oldest)
+	if unknown > 0 {
+		lost += fmt.Sprintf(", and of %d groups it is not known how much", unknown)
+	}
+	fmt.Fprintf(w, "%d groups can go on in region %q, each with one voter at first. %s. The nodes %v are given up\n",
+		len(p.best), p.region, lost, p.lost)
 }
 
 // tellNext says what is to be done with the new description.

@@ -41,7 +41,9 @@ type Config struct {
 	Every  time.Duration
 	Policy placement.Policy
 	// Ask returns the status of a node. The planner asks all nodes.
-	Ask    func(ctx context.Context, n meta.Node) (host.Status, error)
+	Ask func(ctx context.Context, n meta.Node) (host.Status, error)
+	// Why says what is amiss with a store that does not answer. Nil: nobody knows.
+	Why    func(ctx context.Context) error
 	Logger *slog.Logger // nil: silent
 }
 
@@ -53,6 +55,7 @@ type Agent struct {
 		nodes   map[topology.NodeID]meta.Node
 		left    map[topology.NodeID]time.Time // when each node was gone
 		drains  map[topology.NodeID]bool
+		dropped map[uint64]meta.Dropped // containers, by number
 		steps   map[topology.GroupID]step
 		busy    map[topology.GroupID]bool // steps that are being carried out
 		present bool                      // the node holds its lease
@@ -74,7 +77,7 @@ const (
 	oldStep  = time.Minute
 	// firstOfSplits is where the ids of groups begin that splits make, within those of a container.
 	firstOfSplits = 1 << 20
-	publishMost   = 100 // groups that are published at once
+	publishMost   = 60 // groups that are published at once
 )
 
 // New makes an agent.
@@ -86,7 +89,7 @@ func New(cfg Config) *Agent {
 	a := &Agent{cfg: cfg, routes: topology.NewMap()}
 	a.mu.nodes, a.mu.left = make(map[topology.NodeID]meta.Node), make(map[topology.NodeID]time.Time)
 	a.mu.steps, a.mu.busy = make(map[topology.GroupID]step), make(map[topology.GroupID]bool)
-	a.mu.drains = make(map[topology.NodeID]bool)
+	a.mu.drains, a.mu.dropped = make(map[topology.NodeID]bool), make(map[uint64]meta.Dropped)
 	return a
 }
 
@@ -150,7 +153,7 @@ func (a *Agent) Run(ctx context.Context) {
 	var tasks sync.WaitGroup
 	for what, f := range map[string]func(context.Context) error{
 		"lease": a.stay, "nodes": a.followNodes, "map": a.followMap, "steps": a.followSteps, "groups": a.tend, "plan": a.plan,
-		"containers": a.followContainers, "drains": a.followDrains,
+		"containers": a.followContainers, "drains": a.followDrains, "drops": a.followDropped,
 	} {
 		tasks.Go(func() {
 			for ctx.Err() == nil {
@@ -175,7 +178,11 @@ func pause(ctx context.Context, d time.Duration) {
 // stay keeps the node present.
 func (a *Agent) stay(ctx context.Context) error {
 	late := time.AfterFunc(a.cfg.TTL+time.Second, func() {
-		a.cfg.Logger.Warn("no lease yet: the metadata store does not answer, or another process has the id of the node", "node", a.cfg.Self.ID)
+		var why error
+		if a.cfg.Why != nil {
+			why = a.cfg.Why(ctx)
+		}
+		a.cfg.Logger.Warn("no lease yet: the metadata store does not answer, or another process has the id of the node", "node", a.cfg.Self.ID, "err", why)
 	})
 	m, err := a.cfg.Store.Join(ctx, a.cfg.Self, a.cfg.TTL)
 	late.Stop()

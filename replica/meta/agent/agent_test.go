@@ -288,3 +288,66 @@ func TestStoreAway(t *testing.T) {
 		return len(r.agents[1].Map().Groups("orders")) == 2
 	})
 }
+
+// TestDropContainer: a container is dropped that nodes have. Its name is free when all have heard, and a
+// container is made again under it.
+func TestDropContainer(t *testing.T) {
+	r := newRig(t, placement.Policy{Grace: time.Hour})
+	r.until("the map", func() bool { return len(r.agents[1].Map().Groups("items")) == 4 })
+	r.put("key", 1, 10)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	must(t, r.agents[2].DropContainer(ctx, "items"))
+	for id, h := range r.hosts {
+		if len(h.Groups()) > 0 || h.Cluster().Container("items") != nil {
+			t.Errorf("node %d has the groups %v", id, h.Groups())
+		}
+	}
+	if err := r.agents[2].DropContainer(ctx, "items"); !errors.Is(err, engine.ErrNoContainer) {
+		t.Error("once more: ", err)
+	}
+	_, err := r.store.CreateContainer(ctx, cluster.Container{Name: "items", PartitionKey: []string{"/k"}, Partitions: 2, Nodes: []uint64{1, 2, 3}})
+	must(t, err)
+	r.until("the next one in the map", func() bool { return len(r.agents[1].Map().Groups("items")) == 2 && r.whole() })
+	r.put("key", 2, 10)
+}
+
+// TestEnded: the name of a container is not free while a quorum of a group may be on nodes that have not
+// heard of the drop, nor while a node is present that is about to hear.
+func TestEnded(t *testing.T) {
+	r := newRig(t, placement.Policy{Grace: time.Hour})
+	a := New(Config{Host: r.hosts[1]})
+	d := meta.Dropped{Number: 9, Name: "x", Voters: 3}
+	heard, not := &host.Status{Dropped: []uint64{4, 9}}, &host.Status{Dropped: []uint64{4}}
+	for _, c := range []struct {
+		what    string
+		present []topology.NodeID
+		left    []topology.NodeID
+		answers map[topology.NodeID]*host.Status
+		voters  int
+		want    bool
+	}{
+		{"all have heard", []topology.NodeID{1, 2, 3}, nil, map[topology.NodeID]*host.Status{1: heard, 2: heard, 3: heard}, 0, true},
+		{"one is about to", []topology.NodeID{1, 2, 3}, nil, map[topology.NodeID]*host.Status{1: heard, 2: heard, 3: not}, 3, false},
+		{"one is present and silent", []topology.NodeID{1, 2, 3}, nil, map[topology.NodeID]*host.Status{1: heard, 2: heard}, 3, false},
+		{"one is away", []topology.NodeID{1, 2}, nil, map[topology.NodeID]*host.Status{1: heard, 2: heard}, 3, true},
+		{"one is away, of groups of two", []topology.NodeID{1, 2}, nil, map[topology.NodeID]*host.Status{1: heard, 2: heard}, 2, true},
+		{"one is away, of groups of one", []topology.NodeID{1, 2}, nil, map[topology.NodeID]*host.Status{1: heard, 2: heard}, 1, false},
+		{"one is away, and nothing is known of the groups", []topology.NodeID{1, 2}, nil, map[topology.NodeID]*host.Status{1: heard, 2: heard}, 0, false},
+		{"two are away", []topology.NodeID{1}, nil, map[topology.NodeID]*host.Status{1: heard}, 3, false},
+		{"two are away, one of which has joined later", []topology.NodeID{1, 2}, []topology.NodeID{7}, map[topology.NodeID]*host.Status{1: heard, 2: heard}, 3, false},
+	} {
+		clear(a.mu.nodes)
+		clear(a.mu.left)
+		for _, id := range c.present {
+			a.mu.nodes[id] = meta.Node{ID: id}
+		}
+		for _, id := range c.left {
+			a.mu.left[id] = time.Now()
+		}
+		d.Voters = c.voters
+		if got := a.ended(d, c.answers); got != c.want {
+			t.Errorf("%s: %v", c.what, got)
+		}
+	}
+}

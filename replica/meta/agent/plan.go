@@ -26,6 +26,7 @@ func (a *Agent) plan(ctx context.Context) error {
 	a.setPlans(true)
 	defer a.setPlans(false)
 	p := placement.New(a.cfg.Policy)
+	forgotten := make(map[uint64]bool) // containers that were dropped
 	for ctx.Err() == nil {
 		// What is not in the store any more was carried out or refused: it is planned anew.
 		ordered, err := a.cfg.Store.Steps(ctx)
@@ -38,7 +39,9 @@ func (a *Agent) plan(ctx context.Context) error {
 			return err
 		}
 		p.ByHand(held)
-		a.tell(ctx, p)
+		if err = a.release(ctx, p, forgotten, a.tell(ctx, p)); err != nil {
+			return err
+		}
 		steps := p.Plan(time.Now())
 		for len(steps) > 0 {
 			n := min(len(steps), publishMost)
@@ -58,8 +61,9 @@ func (a *Agent) plan(ctx context.Context) error {
 	return nil
 }
 
-// tell tells the planner of the nodes, and of the groups as their leaders describe them.
-func (a *Agent) tell(ctx context.Context, p *placement.Planner) {
+// tell tells the planner of the nodes, and of the groups as their leaders describe them. It returns what
+// nodes have answered.
+func (a *Agent) tell(ctx context.Context, p *placement.Planner) map[topology.NodeID]*host.Status {
 	a.mu.Lock()
 	// A node that this agent has never seen may be about to come.
 	for _, id := range a.routes.IDs() {
@@ -77,6 +81,10 @@ func (a *Agent) tell(ctx context.Context, p *placement.Planner) {
 	for _, n := range a.mu.nodes {
 		nodes = append(nodes, n)
 	}
+	gone := make(map[uint64]bool) // containers that were dropped
+	for number := range a.mu.dropped {
+		gone[number] = true
+	}
 	for id, since := range a.mu.left {
 		p.Node(placement.Node{ID: id, Since: since})
 	}
@@ -86,10 +94,12 @@ func (a *Agent) tell(ctx context.Context, p *placement.Planner) {
 	}
 	reports := make(map[uint64]placement.Report)
 	follower := make(map[uint64]float64) // the highest load of a replica that does not lead
+	heard := make(map[topology.NodeID]*host.Status)
 	for i, s := range a.statuses(ctx, nodes) {
 		if s == nil {
 			continue // its lease tells whether it is there
 		}
+		heard[nodes[i].ID] = s
 		for k := range s.Groups {
 			g := &s.Groups[k]
 			if !g.Leads {
@@ -102,7 +112,7 @@ func (a *Agent) tell(ctx context.Context, p *placement.Planner) {
 	d := a.cfg.Host.Cluster()
 	for id, r := range reports {
 		known := a.routes.Group(topology.GroupID(id))
-		if known == nil {
+		if known == nil || gone[known.ID.Number()] {
 			continue
 		}
 		r.FollowerLoad = min(follower[id], r.LeaderLoad)
@@ -111,6 +121,7 @@ func (a *Agent) tell(ctx context.Context, p *placement.Planner) {
 		}
 		p.Group(known, r)
 	}
+	return heard
 }
 
 // report is what the leader of a group tells the planner.

@@ -1,0 +1,103 @@
+package host
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+
+	"github.com/cleavestore/cleave/engine"
+	"github.com/cleavestore/cleave/internal/vfs"
+	"github.com/cleavestore/cleave/replica/cluster"
+)
+
+// TestDropCrash: a node that drops a container may crash at each call of its file system, and lose what
+// it has not synced. What is left of the drop is done at the next start if it was decided, and all of it when the
+// node hears of it again. A container of the same name has nothing of the one before.
+func TestDropCrash(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, 2)
+		orders := cluster.Container{Name: "orders", PartitionKey: []string{"/k"}, Partitions: 2, Number: cluster.FirstNumber, Nodes: []uint64{1, 2, 3}}
+		for _, h := range r.hosts {
+			must(t, h.AddContainer(t.Context(), orders))
+		}
+		r.put(r.keyIn(0), 20e9)
+		r.until("entries of the container", func() bool {
+			for _, g := range r.hosts[3].Groups() {
+				if d := r.hosts[3].Group(g); d == nil || d.Epoch == 0 {
+					return false
+				}
+			}
+			return len(r.hosts[3].Groups()) == 4
+		})
+		r.kill(3)
+		disk, store := r.disks[3], r.stores[3]
+		groups := func(h *Host) (n int) {
+			for _, g := range h.log.Groups() {
+				if g.ID()>>32 == orders.Number {
+					n++
+				}
+			}
+			return n
+		}
+		decided, undecided := 0, 0
+		for n := int64(1); ; n++ {
+			r.disks[3], r.stores[3] = disk.Clone(), store.Clone()
+			must(t, r.start(3))
+			h := r.hosts[3]
+			if groups(h) != 2 {
+				t.Fatalf("%d logs", groups(h))
+			}
+			var image, content *vfs.Mem
+			r.faulty[3].StopAt(r.faulty[3].Calls()+n, func() { image, content = r.disks[3].Clone(), r.stores[3].Clone() })
+			err := h.DropContainer(t.Context(), orders.Number, "orders")
+			done := image == nil
+			if done {
+				must(t, err)
+				image, content = r.disks[3].Clone(), r.stores[3].Clone()
+			}
+			r.kill(3)
+			r.disks[3], r.stores[3] = image.Crash(vfs.CrashOptions{Keep: vfs.KeepNone}), content.Crash(vfs.CrashOptions{Keep: vfs.KeepNone})
+			must(t, r.start(3))
+			h = r.hosts[3]
+			_, missing := h.DB().Container("orders")
+			switch gone := h.WasDropped(orders.Number << 32); {
+			case gone && (groups(h) > 0 || !errors.Is(missing, engine.ErrNoContainer) || len(h.Groups()) != 2):
+				t.Fatalf("call %d: decided, and there are %d logs, groups %v, %v", n, groups(h), h.Groups(), missing)
+			case !gone && (groups(h) != 2 || missing != nil || len(h.Groups()) != 4):
+				t.Fatalf("call %d: not decided, and there are %d logs, groups %v, %v", n, groups(h), h.Groups(), missing)
+			case gone:
+				decided++
+			default:
+				undecided++
+			}
+			must(t, h.DropContainer(t.Context(), orders.Number, "orders"))
+			if all := h.Dropped(); len(all) != 1 || all[0] != (Dropped{Number: orders.Number, Name: "orders"}) || groups(h) > 0 {
+				t.Fatalf("call %d, again: %+v, %d logs", n, all, groups(h))
+			}
+			must(t, h.AddContainer(t.Context(), orders)) // somebody who has not heard
+			again := orders
+			again.Number++
+			again.Nodes = []uint64{3}
+			must(t, h.AddContainer(t.Context(), again))
+			c, err := h.DB().Container("orders")
+			must(t, err)
+			for i := range 8 {
+				if _, err = c.Read(t.Context(), engine.StringKey(fmt.Sprint("key", i)), "i"); !errors.Is(err, engine.ErrNotFound) {
+					t.Fatalf("call %d: the next container has key%d: %v", n, i, err)
+				}
+			}
+			r.kill(3)
+			if done {
+				break
+			}
+		}
+		if decided < 3 || undecided < 3 {
+			t.Errorf("%d crashes after the decision, %d before it", decided, undecided)
+		}
+		r.disks[3], r.stores[3] = disk, store
+		must(t, r.start(3))
+		r.check()
+		r.close()
+	})
+}
