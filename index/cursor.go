@@ -1,6 +1,9 @@
 package index
 
-import "context"
+import (
+	"context"
+	"slices"
+)
 
 // Cursor moves over the terms of an index in both directions. It begins
 // unpositioned, and is so again when a movement has returned false: at an end,
@@ -12,6 +15,7 @@ type Cursor struct {
 	block   int   // that entries are of; -1: none
 	rest    block // of it: its terms after entries, which are decoded when they are needed
 	i       int   // of entries; the cursor is valid while it is one
+	passed  bool  // terms of the block before entries were passed over
 	keys    []byte
 	entries []cursorEntry
 	err     error
@@ -37,7 +41,7 @@ func (c *Cursor) Reset(r *Reader) {
 
 // Seek moves to the first term at or after key.
 func (c *Cursor) Seek(key []byte) bool {
-	if !c.seek(key) {
+	if !c.seek(key, true) {
 		return false
 	}
 	if c.i == len(c.entries) {
@@ -48,17 +52,26 @@ func (c *Cursor) Seek(key []byte) bool {
 
 // SeekBefore moves to the last term before key.
 func (c *Cursor) SeekBefore(key []byte) bool {
-	return c.seek(key) && c.Prev()
+	return c.seek(key, false) && c.Prev()
 }
 
 // seek opens the block that key would be in, at the first of its terms that is
-// not before it, or behind the last.
-func (c *Cursor) seek(key []byte) bool {
+// not before it, or behind the last. If pass is set it may pass over the terms before it.
+func (c *Cursor) seek(key []byte, pass bool) bool {
 	c.err = nil
 	i, err := c.r.find(key)
-	if c.err = err; err != nil || i < 0 || !c.load(i) {
+	if c.err = err; err == nil && c.passed && i == c.block && (!pass || string(key) < string(c.keys[:c.entries[0].to])) {
+		c.block = -1 // the terms that were passed over are needed
+	}
+	fresh := i != c.block
+	if err != nil || i < 0 || !c.load(i) {
 		c.at(-1)
 		return false
+	}
+	if fresh && pass && string(c.last()) < string(key) && !c.pass(key) {
+		if c.block = -1; !c.load(i) {
+			return false
+		}
 	}
 	for string(c.last()) < string(key) && c.grow() {
 	}
@@ -80,7 +93,9 @@ func (c *Cursor) seek(key []byte) bool {
 
 // First moves to the first term.
 func (c *Cursor) First() bool {
-	c.err = nil
+	if c.err = nil; c.passed {
+		c.block = -1
+	}
 	return c.load(0) && c.at(0)
 }
 
@@ -105,6 +120,10 @@ func (c *Cursor) Prev() bool {
 		c.i--
 		return true
 	}
+	if c.passed {
+		key := slices.Clone(c.Key())
+		return c.seek(key, false) && c.Prev()
+	}
 	if !c.load(c.block - 1) {
 		return false
 	}
@@ -127,7 +146,7 @@ func (c *Cursor) load(i int) bool {
 	if c.i = -1; i < 0 || i >= c.r.info.Blocks {
 		return false
 	}
-	c.block, c.keys, c.entries = i, c.keys[:0], c.entries[:0]
+	c.block, c.passed, c.keys, c.entries = i, false, c.keys[:0], c.entries[:0]
 	if c.rest, c.err = c.r.openBlock(i); c.err == nil && !c.grow() && c.err == nil {
 		c.err = c.rest.corrupt()
 	}
@@ -135,6 +154,35 @@ func (c *Cursor) load(i int) bool {
 		c.block = -1
 	}
 	return c.err == nil
+}
+
+// pass makes the first term of a block that is not before key its only entry, without decoding
+// the terms before: the block was just loaded. Terms that differ from the one before behind the
+// place where that differs from key are before key too. It returns false if there is no such term,
+// or it can't be read: then the block must be loaded again.
+func (c *Cursor) pass(key []byte) bool {
+	b := &c.rest
+	same := sharedPrefix(c.last(), key)
+	for {
+		b.pass(same)
+		if ok, err := b.next(); !ok || err != nil {
+			return false
+		}
+		if b.shared > same {
+			continue
+		}
+		if b.shared == same {
+			n := sharedPrefix(b.rest, key[same:])
+			if n < len(key)-same && (n == len(b.rest) || b.rest[n] < key[same+n]) {
+				same += n
+				continue
+			}
+		}
+		c.keys = append(append(c.keys[:0], key[:b.shared]...), b.rest...)
+		c.entries = append(c.entries[:0], cursorEntry{0, len(c.keys), b.p})
+		c.passed = true
+		return true
+	}
 }
 
 // grow decodes the next term of the block; false: there is none, or the cursor
