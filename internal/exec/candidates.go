@@ -49,7 +49,9 @@ type candidates struct {
 	kept     *index.Kept // of the store
 	tests    *tester     // of the candidates; nil: it is not known which match
 	missed   int64       // tests.missed at the last call of tested
+	seen     int64       // tests.documents at that call
 	worth    int64       // of all sources
+	units    int         // of the query
 }
 
 // Each step of ordinals that are evaluated is stepGrowth times as long as the one before.
@@ -102,6 +104,7 @@ type candidateSource struct {
 	worth   int64     // see planNode.worth
 	guessed bool      // candidates may not match even if the plan is exact
 	missed  int64     // documents that have not matched, while guessed
+	met     int64     // documents that have matched, while guessed
 	guesses uint32    // number of ordinals to guess next; 0: firstGuess
 
 	ok  bool

@@ -93,17 +93,17 @@ func (e *Execution) countUnit(ctx context.Context, u *unit, to *query.Grouper, t
 
 // aggregate adds the candidates of a source to the aggregates of a path.
 func (e *Execution) aggregate(c *candidates, s *candidateSource, path query.Path, to *query.Grouper, t *tester) error {
-	if to.Extremes(path) {
-		if done, err := e.extremes(c, s, path, to); done || err != nil {
+	if least, most := to.Extremes(path); least || most {
+		if done, err := e.extremes(c, s, path, to, least, most); done || err != nil {
 			return err
 		}
 	}
 	return e.countValues(c, s, path, to, t)
 }
 
-// extremes adds the least and the greatest value at a path. It returns false, and adds
-// nothing, if the terms do not tell them.
-func (e *Execution) extremes(c *candidates, s *candidateSource, path query.Path, to *query.Grouper) (bool, error) {
+// extremes adds the least or the greatest value at a path, or both. It returns false, and
+// adds nothing, if the terms do not tell them.
+func (e *Execution) extremes(c *candidates, s *candidateSource, path query.Path, to *query.Grouper, least, most bool) (bool, error) {
 	done := false
 	p := indexPath(path)
 	if _, containers := c.policy.Covers(p); !containers {
@@ -113,7 +113,7 @@ func (e *Execution) extremes(c *candidates, s *candidateSource, path query.Path,
 		cur := c.sets.cursor(r)
 		defer c.sets.release(cur)
 		span := index.Exists(p)
-		var least, most query.Value
+		var low, high query.Value
 		// first returns the first term that a candidate has; ok is false if it does not tell
 		// the value.
 		first := func(valid bool, move func() bool, v *query.Value) (ok bool, err error) {
@@ -139,15 +139,24 @@ func (e *Execution) extremes(c *candidates, s *candidateSource, path query.Path,
 			return true, cur.Err()
 		}
 		// Arrays and objects, which make the result undefined, have the last terms.
-		ok, err := first(cur.SeekBefore(span.To), cur.Prev, &most)
-		if ok && err == nil {
-			ok, err = first(cur.Seek(span.From), cur.Next, &least)
+		var ok bool
+		var err error
+		if most {
+			ok, err = first(cur.SeekBefore(span.To), cur.Prev, &high)
+		} else {
+			ok, err = first(cur.Seek(index.OfType(p, index.Array).From), cur.Next, &high)
 		}
-		if done = ok && err == nil; !done || most.Kind == jsondoc.KindUndefined {
+		if ok && err == nil && least {
+			ok, err = first(cur.Seek(span.From), cur.Next, &low)
+		}
+		if done = ok && err == nil; !done {
 			return err
 		}
-		to.AddMany(&least, 1)
-		to.AddMany(&most, 1)
+		for _, v := range [...]query.Value{low, high} {
+			if v.Kind != jsondoc.KindUndefined {
+				to.AddMany(&v, 1)
+			}
+		}
 		return nil
 	})
 	return done, err

@@ -468,7 +468,7 @@ func (e *Execution) scan(ctx context.Context, u *unit, after *item.Key, limit in
 	if e.look != nil && (e.look.plan.op != planAll || order != nil) {
 		c := candidatesPool.Get().(*candidates)
 		c.ctx, c.lookup, c.few, c.order, c.stepwise = ctx, e.look, u.key.Valid(), order, limit > 0
-		c.paged, c.tests, c.missed = e.bounded(), t, t.missed
+		c.paged, c.units, c.tests, c.missed, c.seen = e.bounded(), len(e.units), t, t.missed, t.documents
 		sc.candidates = c
 		defer func() {
 			e.found.Add(c.found)

@@ -64,7 +64,7 @@ func (e *Execution) runGroups(yield func(*Row) bool) error {
 		if end == nil {
 			return nil
 		}
-		e.reachOn(max(missing-found, 1), found, e.documents.Load()-tested)
+		e.reach = reachOn(e.reach, max(missing-found, 1), found, (e.documents.Load()-tested)/int64(len(e.units)))
 	}
 }
 
@@ -136,13 +136,43 @@ func (e *Execution) groupOrder() (*indexOrder, error) {
 	}
 	o := *e.ordered
 	o.groups, o.most = true, max(e.groupsWanted, e.reach)
-	o.reach = o.most
+	o.reach, o.inside = o.most, Limits.Inside
+	paths := 0
+	for x := &o; x != nil; x = x.next {
+		paths++
+	}
+	if paths == len(e.Select.Grouper().Grouped()) {
+		o.several = e.groupsWanted
+	}
 	if e.groupBegun {
 		if !o.beginAt([]byte(e.groupAfter), true, e.h.Levels()) {
 			return nil, ErrBadContinuation
 		}
 	}
 	return &o, nil
+}
+
+// widen raises the number of candidates that are wanted to what so many groups have on average,
+// if there is a group for all values of the paths together. There are not more groups than that.
+func (w *orderWalk) widen(total int64) error {
+	if w.o.several == 0 {
+		return nil
+	}
+	groups := 1.0
+	for o := w.o; o != nil; o = o.next {
+		values := int64(1) // no value is one too
+		for _, s := range w.sources {
+			n, err := s.r.Estimate(o.span)
+			if err != nil {
+				return err
+			}
+			values += n
+		}
+		groups *= float64(values)
+	}
+	more := 1.1 * float64(w.o.several) * float64(total) / groups
+	w.most = max(w.most, int(min(more, maxGroupOrder)))
+	return nil
 }
 
 func checkGroups(g *query.Grouper) error {

@@ -10,6 +10,7 @@ import (
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/jsondoc"
 	"github.com/cleavestore/cleave/internal/query"
+	"github.com/cleavestore/cleave/internal/toprows"
 )
 
 // indexOrder is an order whose first path is indexed. The index tells which
@@ -24,18 +25,22 @@ type indexOrder struct {
 	single  bool // no other path decides between candidates with one value
 	most    int  // how many candidates are wanted
 	reach   int  // how many are taken if some of them may not match
+	expect  int  // how many candidates of this unit are before the end of top; 0: not known
+	inside  int  // number of candidates with one value from which on they may be walked: see orderinside.go
 	after   *orderPoint
 	leftOut bool        // scans with this order have left out candidates
 	unsure  bool        // scans with this order have taken candidates that may not match
 	next    *indexOrder // order of the candidates with one value by the path that follows; nil: no index has it
 	groups  bool        // the candidates are wanted for groups by the first path
+	several int         // with groups: so many are wanted, if an index has all their paths; else 0
 	end     []byte      // with groups, or if unsure: sort key from which on candidates were left out; nil: none was
 	// composite is the index whose terms have the order; then path, all and next are not
 	// used, and equal are the values at the paths before those of the order.
 	composite *index.Composite
 	equal     []index.Value
-	top       *sharedRows // the first rows so far, of all units
-	key       []byte      // order key of the current candidate, from its term; nil: only the document has it
+	top       *toprows.Shared // the first rows so far, of all units
+	key       []byte          // order key of the current candidate, from its term; nil: only the document has it
+	told      *told           // what restrict tells of the candidates; nil: it restricts them. See spread.go
 }
 
 // orderHit is a candidate whose order key is known from a term: it is
@@ -89,9 +94,9 @@ func (n *planNode) without(span index.Span) *planNode {
 func (o *indexOrder) restrict(c *candidates) error {
 	total := int64(0)
 	c.unsure = !c.exact || c.few // of one logical partition, some may be overwritten
-	w := orderWalk{o: o, top: o, c: c, sets: &c.sets, most: o.most}
+	w := orderWalk{o: o, top: o, c: c, sets: &c.sets, most: o.most, expect: o.expect}
 	if o.top != nil {
-		w.last = o.top.last()
+		w.last = o.top.Last()
 	}
 	c.keys = c.keys[:0]
 	for _, s := range c.sources {
@@ -103,14 +108,18 @@ func (o *indexOrder) restrict(c *candidates) error {
 		w.sources = append(w.sources, &orderSource{candidateSource: s, in: s.set})
 	}
 	if c.unsure {
-		if w.most = o.reach; int64(w.most) >= total/2 {
-			w.most = int(total)
-		}
+		w.most = o.reach
+	}
+	if c.unsure && o.told == nil && int64(w.wanted()) >= total/2 {
+		w.most, w.expect = int(total), 0
 	}
 	w.left = Limits.TermsPerDocument*total + termsPerLookup
 	err := errFarApart
-	if total > int64(w.most) {
+	if total > int64(w.wanted()) || o.told != nil && total > 0 {
 		err = w.inAll(w.sources, func() error {
+			if wideErr := w.widen(total); wideErr != nil {
+				return wideErr
+			}
 			if far, farErr := w.far(total); far || farErr != nil {
 				return cmp.Or(farErr, errFarApart)
 			}
@@ -139,6 +148,7 @@ func (o *indexOrder) restrict(c *candidates) error {
 		slices.SortFunc(s.hits, func(a, b orderHit) int { return cmp.Compare(a.at, b.at) })
 	}
 	if err == errFarApart {
+		o.told.retract(0)
 		for _, s := range w.sources {
 			s.guessed = s.guessed || s.loose
 			c.unsure = c.unsure || s.loose
@@ -163,7 +173,15 @@ func (w *orderWalk) far(total int64) (bool, error) {
 		}
 		terms += n
 	}
-	return float64(terms)*float64(w.most)/float64(total) > float64(w.left), nil
+	return float64(terms)*float64(min(int64(w.wanted()), total))/float64(total) > float64(w.left), nil
+}
+
+// wanted returns how many candidates are still likely to be taken.
+func (w *orderWalk) wanted() int {
+	if w.expect > 0 {
+		return max(1, min(w.most, w.expect)-w.taken)
+	}
+	return w.most - w.taken
 }
 
 // orderWalk takes candidates of all sources term by term.
@@ -175,6 +193,7 @@ type orderWalk struct {
 	sets    *planSets
 	sources []*orderSource
 	most    int   // how many are wanted
+	expect  int   // see indexOrder
 	left    int64 // terms that may still be walked
 	taken   int
 	more    bool   // candidates were left out
@@ -226,7 +245,8 @@ func (w *orderWalk) beginKey(keys []byte) bool {
 }
 
 // behindLast says whether all candidates have keys after that of the last row. last
-// is the EPK, the partition key and the id of that row.
+// is the EPK, the partition key and the id of that row, or what a key before which all rows lie
+// has in their place.
 func (w *orderWalk) behindLast(last []byte) bool {
 	for _, part := range [...][]byte{w.c.lo.EPK, w.c.lo.PK, w.c.lo.ID} {
 		n := min(len(part), len(last))
@@ -235,7 +255,7 @@ func (w *orderWalk) behindLast(last []byte) bool {
 		}
 		last = last[n:]
 	}
-	return false
+	return len(last) == 0
 }
 
 // orderSource is a source with a cursor over its terms.
@@ -341,7 +361,10 @@ func (w *orderWalk) terms(advance func(*orderSource) bool) error {
 		if len(at) == 0 {
 			return nil
 		}
-		if more, err := w.take(at); !more || err != nil {
+		before, runs := w.taken, w.top.told.len()
+		more, err := w.take(at)
+		w.tell(before, runs)
+		if !more || err != nil {
 			return err
 		}
 		for _, s := range at {
@@ -379,7 +402,7 @@ func (w *orderWalk) take(at []*orderSource) (bool, error) {
 		w.more = true
 		return false, nil
 	}
-	if w.taken >= w.most || w.c.unsure || w.o.next != nil {
+	if w.taken >= w.most || w.c.unsure || w.o.next != nil || w.top.told != nil {
 		if w.value = firstOrder(&term); w.o.falling {
 			query.Invert(w.value)
 		}
@@ -393,7 +416,11 @@ func (w *orderWalk) take(at []*orderSource) (bool, error) {
 		w.group = term.Value.Text
 	}
 	if !term.Cut {
-		if done, err := w.inside(at, begins); done || err != nil {
+		done, err := w.inside(at, begins)
+		if !done && err == nil {
+			done, err = w.ranked(at, begins)
+		}
+		if done || err != nil {
 			return !w.more, err
 		}
 	}
@@ -416,7 +443,7 @@ func (w *orderWalk) take(at []*orderSource) (bool, error) {
 // there are as many rows as are wanted before those that are left out.
 func (w *orderWalk) leave(end []byte) {
 	w.more = true
-	if o := w.top; o.groups || w.c.unsure {
+	if o := w.top; o.groups || w.c.unsure || o.told != nil {
 		o.end = earlier(o.end, append(w.prefix[:len(w.prefix):len(w.prefix)], end...))
 	}
 }
@@ -424,7 +451,7 @@ func (w *orderWalk) leave(end []byte) {
 // leaveAt is leave for candidates of a source with the present value.
 func (w *orderWalk) leaveAt(s *orderSource, at uint32) error {
 	w.more = true
-	if !w.c.unsure {
+	if !w.c.unsure || w.top.told != nil {
 		return nil
 	}
 	var k item.Key
@@ -461,7 +488,7 @@ func (w *orderWalk) takeTerm(at []*orderSource, after *item.Key, first bool) err
 	for _, s := range at {
 		from, most := s.lo, int(^uint(0)>>1)
 		if first {
-			most = w.most - before
+			most = max(w.most, w.top.told.most()) - before
 			if after != nil {
 				var err error
 				if from, _, err = s.Cut(after, nil); err != nil {
@@ -553,7 +580,7 @@ func (w *orderWalk) takeRest() error {
 	}
 	a := w.o.after
 	begins := a != nil && a.value.Empty()
-	before := w.taken
+	before, runs := w.taken, w.top.told.len()
 	if w.value = []byte{byte(jsondoc.KindUndefined)}; w.o.falling {
 		query.Invert(w.value)
 	}
@@ -589,7 +616,7 @@ func (w *orderWalk) takeRest() error {
 		var err error
 		from, most := s.lo, int(^uint(0)>>1)
 		if w.o.single {
-			most = w.most - before
+			most = max(w.most, w.top.told.most()) - before
 			if begins {
 				from, _, err = s.Cut(&a.key, nil)
 			}
@@ -604,5 +631,6 @@ func (w *orderWalk) takeRest() error {
 	if begins && !w.o.single {
 		w.taken = 0 // it is not known which of these come behind the point
 	}
+	w.tell(before, runs)
 	return nil
 }

@@ -25,6 +25,8 @@ const (
 	// firstGuess is the number of ordinals of the first guess, leastGuess the least number
 	// of any.
 	firstGuess, leastGuess = 256, 8
+	// Testing a document takes 1/testShare of what reading and testing it takes.
+	testShare = 3
 )
 
 // worth returns how many documents can be tested in the time that evaluating the plan
@@ -99,12 +101,18 @@ func (c *candidates) weigh(s *candidateSource, plan *planNode) error {
 	})
 }
 
-// isWide says that the plan of a source is wide, in all sources together: see Limits.
-func (c *candidates) isWide(s *candidateSource) bool { return s.worth > 0 && c.worth >= Limits.Wide }
+// isWide says that the plan of a source is wide, in all sources of all units together, of which
+// this one is taken for the mean: see Limits.
+func (c *candidates) isWide(s *candidateSource) bool {
+	return s.worth > 0 && c.worth*int64(max(1, c.units)) >= Limits.Wide
+}
 
 // toSpend returns how many documents that do not match may still be tested in place of
 // evaluating the plan, given what the pages before have spent.
-func (s *candidateSource) toSpend(spent int64) int64 { return s.worth - spent - s.missed }
+func (s *candidateSource) toSpend(spent int64) int64 { return s.worth - spent - s.spent() }
+
+// spent is what the query has spent on guesses.
+func (s *candidateSource) spent() int64 { return s.missed + s.met/testShare }
 
 // guess returns the candidates among the ordinals of a source with a wide plan from lo, to
 // one that it chooses. s.guessed says whether they are a guess.
@@ -166,22 +174,23 @@ func (c *candidates) answer(plan *planNode, r *index.Reader, lo, hi uint32) (*in
 	return set, nil
 }
 
-// tested counts the documents of the current source that were tested since the last call
-// and have not matched.
+// tested counts the documents of the current source that were tested since the last call.
 func (c *candidates) tested() {
 	if c.tests == nil {
 		return
 	}
 	if c.current != nil && c.current.guessed {
-		c.current.missed += c.tests.missed - c.missed
+		missed := c.tests.missed - c.missed
+		c.current.missed += missed
+		c.current.met += c.tests.documents - c.seen - missed
 	}
-	c.missed = c.tests.missed
+	c.missed, c.seen = c.tests.missed, c.tests.documents
 }
 
 // settle tells the pages that follow what a source has spent on guesses.
 func (c *candidates) settle(s *candidateSource) {
-	if s.missed > 0 && c.isWide(s) && c.paged && s.Source != nil && s.Index != nil {
-		c.kept.Spend(s.Index, s.plan.question(), s.missed)
+	if n := s.spent(); n > 0 && c.isWide(s) && c.paged && s.Source != nil && s.Index != nil {
+		c.kept.Spend(s.Index, s.plan.question(), n)
 	}
 }
 

@@ -80,16 +80,27 @@ func (g *Grouper) Drop(upTo string) {
 	}
 }
 
-// Extremes says whether a query without groups wants only the least and the greatest value
-// at a path.
-func (g *Grouper) Extremes(path Path) bool {
+// Extremes says which of the least and the greatest value at a path a query without groups
+// wants: neither if it wants something else of the values there.
+func (g *Grouper) Extremes(path Path) (least, most bool) {
+	if len(g.s.groups()) > 0 {
+		return false, false
+	}
 	for i := range g.s.Columns {
 		c := &g.s.Columns[i]
-		if c.Func != Min && c.Func != Max && c.Path != nil && c.Path.String() == path.String() {
-			return false
+		if c.Path == nil || c.Path.String() != path.String() {
+			continue
+		}
+		switch c.Func {
+		case Min:
+			least = true
+		case Max:
+			most = true
+		default:
+			return false, false
 		}
 	}
-	return len(g.s.groups()) == 0
+	return least, most
 }
 
 // Paths returns the paths of the values that Add takes.
