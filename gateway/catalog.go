@@ -122,12 +122,12 @@ var catalogKey = engine.StringKey("catalogue")
 
 // openCatalog reads the catalogue, which it makes if there is none, and finishes what a
 // crash left.
-func openCatalog(ctx context.Context, db *engine.DB, clock func() time.Time, throttle bool) (*catalog, error) {
+func openCatalog(ctx context.Context, db *engine.DB, o *Options) (*catalog, error) {
 	store, err := db.EnsureContainer(ctx, catalogName, engine.ContainerDef{PartitionKey: []string{"/key"}})
 	if err != nil {
 		return nil, fmt.Errorf("gateway: catalogue: %w", err)
 	}
-	c := &catalog{db: db, store: store, clock: clock, pools: shared.NewClock(clock), throttle: throttle, byName: map[string]*database{}, numbers: numbers{Next: 1},
+	c := &catalog{db: db, store: store, clock: o.Clock, pools: shared.NewClock(o.Clock), throttle: o.Throttle, byName: map[string]*database{}, numbers: numbers{Next: 1},
 		resources: map[resourceSet]map[string]*child{}}
 	var containers []*container
 	for it, err := range store.Scan(ctx, catalogKey, engine.IDRange{}, nil) {
@@ -174,7 +174,7 @@ func openCatalog(ctx context.Context, db *engine.DB, clock func() time.Time, thr
 		if err != nil {
 			return nil, fmt.Errorf("gateway: container %s of database %s: %w", k.record.Name, k.record.Database, err)
 		}
-		if err = k.conform(ctx, throttle); err != nil {
+		if err = k.conform(ctx, o); err != nil {
 			return nil, fmt.Errorf("gateway: container %s of database %s: %w", k.record.Name, k.record.Database, err)
 		}
 		k.attach(d)
@@ -191,19 +191,20 @@ func openCatalog(ctx context.Context, db *engine.DB, clock func() time.Time, thr
 	return c, c.clearOrphans(ctx)
 }
 
-// conform makes the container of the store what the record says: a crash can come between a
-// change of the one and of the other, and throughput is enforced only where the options say so.
-func (k *container) conform(ctx context.Context, throttle bool) error {
-	index, bad := k.record.Definition.index()
+// conform makes the container of the store what the record and the options say: a crash can come
+// between a change of the record and of the container, and the options can be others than before.
+func (k *container) conform(ctx context.Context, o *Options) error {
+	index, bad := k.record.Definition.index(o.CreationOrder)
 	if bad != nil {
 		return bad
 	}
 	perSecond := 0.0
-	if o := k.record.Offer; o != nil && throttle {
-		perSecond = float64(o.Throughput)
+	if given := k.record.Offer; given != nil && o.Throttle {
+		perSecond = float64(given.Throughput)
 	}
 	now := k.items.Def()
-	if !slices.Equal(now.Index.Include, index.Include) || !slices.Equal(now.Index.Exclude, index.Exclude) {
+	if !slices.Equal(now.Index.Include, index.Include) || !slices.Equal(now.Index.Exclude, index.Exclude) ||
+		!slices.EqualFunc(now.Index.Composite, index.Composite, slices.Equal) {
 		if _, err := k.items.SetIndexPolicy(ctx, index); err != nil {
 			return err
 		}

@@ -77,7 +77,7 @@ func TestDropFails(t *testing.T) {
 			if got := s.inStore(); !slices.Equal(got, want) {
 				t.Errorf("%s, stopped at %d: the store has %v, want %v", drop, n, got, want)
 			}
-			again, err := openCatalog(t.Context(), s.db, time.Now, false)
+			again, err := openCatalog(t.Context(), s.db, &Options{Clock: time.Now})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -181,7 +181,7 @@ func (p *containerProperties) completeIndexing() *failure {
 		}
 	}
 	p.IndexingPolicy, _ = json.Marshal(all)
-	_, bad = p.index()
+	_, bad = p.index(false)
 	return bad
 }
 
@@ -229,19 +229,27 @@ func (p *containerProperties) indexing() (*indexingPolicy, *failure) {
 	return policy, nil
 }
 
-// index returns the index policy of the store for the definition. Resource ids are never
-// looked up, so they are left out.
-func (p *containerProperties) index() (engine.IndexPolicy, *failure) {
+// index returns the index policy of the store for the definition. Resource ids are indexed only if
+// results come in the order of creation: clients do not look them up.
+func (p *containerProperties) index(creationOrder bool) (engine.IndexPolicy, *failure) {
+	var out, none engine.IndexPolicy
+	if creationOrder {
+		out.Include = []string{"/_rid/*"} // an order needs all values, of which there is one kind
+		none.Include = out.Include
+	} else {
+		out.Exclude = []string{"/_rid/?"}
+	}
 	policy, bad := p.indexing()
 	if bad != nil || policy.IndexingMode == "none" || policy.Automatic != nil && !*policy.Automatic {
-		return engine.IndexPolicy{}, bad
+		return none, bad
 	}
-	out := engine.IndexPolicy{Exclude: []string{"/_rid/?"}}
 	for _, at := range policy.IncludedPaths {
-		out.Include = append(out.Include, at.Path)
+		if at.Path != "/_rid/?" && at.Path != "/_rid/*" {
+			out.Include = append(out.Include, at.Path)
+		}
 	}
 	for _, at := range policy.ExcludedPaths {
-		if at.Path != "/_rid/?" {
+		if at.Path != "/_rid/?" && at.Path != "/_rid/*" {
 			out.Exclude = append(out.Exclude, at.Path)
 		}
 	}
@@ -250,14 +258,14 @@ func (p *containerProperties) index() (engine.IndexPolicy, *failure) {
 		return out, badf("indexingPolicy.compositeIndexes: %v", err)
 	}
 	if len(out.Include)+len(out.Composite) == 0 {
-		return engine.IndexPolicy{}, nil
+		return none, nil
 	}
 	return out, nil
 }
 
 // engineDef returns the definition of the container of the store.
-func (p *containerProperties) engineDef() (engine.ContainerDef, *failure) {
-	index, bad := p.index()
+func (p *containerProperties) engineDef(creationOrder bool) (engine.ContainerDef, *failure) {
+	index, bad := p.index(creationOrder)
 	if bad != nil {
 		return engine.ContainerDef{}, bad
 	}

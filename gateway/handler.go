@@ -49,6 +49,10 @@ type Options struct {
 	// KeyOrder gives the results of queries without ORDER BY in the order of the key space.
 	// Without it containers of at most 10,000 documents give them in the order of creation.
 	KeyOrder bool
+	// CreationOrder gives the results of queries without ORDER BY in the order of creation,
+	// however many documents a container has. Containers have an index for it, which those that
+	// were made without CreationOrder get when New returns. It excludes KeyOrder.
+	CreationOrder bool
 	// MemoryBytes bounds what the bodies of requests under way may take. 0: 256 MiB.
 	MemoryBytes int64
 	// Clock tells the time: that of the signatures of requests too, unless SignatureClock does.
@@ -113,6 +117,9 @@ func New(ctx context.Context, db *engine.DB, options *Options) (*Handler, error)
 	default:
 		return nil, fmt.Errorf("gateway: consistency %q is not known", h.o.Consistency)
 	}
+	if h.o.KeyOrder && h.o.CreationOrder {
+		return nil, errors.New("gateway: KeyOrder and CreationOrder exclude each other")
+	}
 	if h.o.MemoryBytes == 0 {
 		h.o.MemoryBytes = defaultMemory
 	}
@@ -130,7 +137,7 @@ func New(ctx context.Context, db *engine.DB, options *Options) (*Handler, error)
 	if h.auth, err = newAuthorizer(h.o.Key, h.o.SignatureClock); err != nil {
 		return nil, err
 	}
-	if h.catalog, err = openCatalog(ctx, db, h.o.Clock, h.o.Throttle); err != nil {
+	if h.catalog, err = openCatalog(ctx, db, &h.o); err != nil {
 		return nil, err
 	}
 	h.shared.newest.Store(db.Stats().LastSeq)

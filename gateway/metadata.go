@@ -263,7 +263,7 @@ func (c *call) postContainers() error {
 	if o == nil && d.record.Offer == nil {
 		o = &offer{Throughput: provision.Least}
 	}
-	def, bad := p.engineDef()
+	def, bad := p.engineDef(c.o.CreationOrder)
 	if bad != nil {
 		return bad
 	}
@@ -354,7 +354,7 @@ func (c *call) replaceContainer(k *container) error {
 	if bad := c.matches(k.etag); bad != nil {
 		return bad
 	}
-	index, bad := p.index()
+	index, bad := p.index(c.o.CreationOrder)
 	if bad != nil {
 		return bad
 	}

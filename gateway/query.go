@@ -21,7 +21,8 @@ const (
 	largestPage = 1000 // for clients that leave the size to the server
 	pageBytes   = 4 << 20
 	// smallContainer is how many documents a container may have for its queries to give
-	// results in the order of creation.
+	// results in the order of creation without an index for it: each page reads all that the
+	// filter finds.
 	smallContainer = 10_000
 )
 
@@ -269,7 +270,7 @@ func (c *call) runQuery(k *container, p *place, s *statement.Statement, size int
 		if at, bad = parseContinuation(text); bad != nil {
 			return nil, bad
 		}
-	} else if !c.o.KeyOrder && s.MayOrder() && c.isSmall(k) {
+	} else if !c.o.KeyOrder && s.MayOrder() && (c.o.CreationOrder || c.isSmall(k)) {
 		at.order = orderCreation
 	}
 	if at.order == orderCreation && s.MayOrder() {
@@ -332,7 +333,9 @@ func (c *call) runQuery(k *container, p *place, s *statement.Statement, size int
 	if more {
 		out.next = at.String()
 	}
-	return out, c.utilization(k, scope, q, out)
+	asked := s.Query
+	asked.Limit = q.Limit
+	return out, c.utilization(k, scope, asked, out)
 }
 
 // isSmall says whether a container is small enough for the order of creation.
@@ -351,7 +354,6 @@ func (c *call) utilization(k *container, scope engine.Scope, q engine.Query, out
 	if !first && !second {
 		return nil
 	}
-	q.Continue = ""
 	plan, err := k.items.Explain(c.ctx, scope, q)
 	if err != nil {
 		return err
