@@ -303,7 +303,7 @@ type copyEnds struct{ p *CopyJob }
 
 func (e copyEnds) Snapshot(ctx context.Context) (copySnapshot, error) {
 	s, err := e.p.src.snapshot(ctx, pins.Copy)
-	return copySnapshot{copyView{s}, s}, err
+	return copySnapshot{copyView{e.p.db, s}, s}, err
 }
 
 func (e copyEnds) Items() (n int64) {
@@ -314,7 +314,7 @@ func (e copyEnds) Items() (n int64) {
 }
 
 func (e copyEnds) Open() (copypass.Source, copypass.Destination, func()) {
-	src, dst := copySource{e.p.src, requests.Get().(*request)}, copyDestination{copyView{e.p.dst}, e.p.dst, requests.Get().(*request), requests.Get().(*request)}
+	src, dst := copySource{e.p.src, requests.Get().(*request)}, copyDestination{copyView{e.p.db, e.p.dst}, e.p.dst, requests.Get().(*request), requests.Get().(*request)}
 	return src, dst, func() {
 		src.r.release()
 		dst.r.release()
@@ -329,11 +329,13 @@ func (e copyEnds) Changed(ctx context.Context, to copySnapshot, since uint64) it
 	c := e.p.src
 	return func(yield func(copypass.Item, error) bool) {
 		o := exec.ScanOptions{Snapshot: cutOf(to.s), Borrow: true, Changes: true, Since: since, Unique: c.unique != nil}
-		err := exec.ScanAll(ctx, c.host(), &o, func(r *exec.Row) bool {
-			if c.unique != nil && r.ID != "" && r.ID[0] == item.ClaimMark {
-				return true // the tombstone of a claim, which is no item
-			}
-			return yield(copypass.Item{Key: r.Key, ID: r.ID, Body: r.Body, Expires: r.Expires}, nil)
+		err := c.db.patiently(ctx, func() error {
+			return exec.ScanAll(ctx, c.host(), &o, func(r *exec.Row) bool {
+				if c.unique != nil && r.ID != "" && r.ID[0] == item.ClaimMark {
+					return true // the tombstone of a claim, which is no item
+				}
+				return yield(copypass.Item{Key: r.Key, ID: r.ID, Body: r.Body, Expires: r.Expires}, nil)
+			})
 		})
 		if err != nil {
 			yield(copypass.Item{}, err)
@@ -353,20 +355,30 @@ func copiedItem(it *Item, err error) (copypass.Item, bool, error) {
 	return out, err == nil, err
 }
 
-// copiedItems returns items as a pass sees them.
-func copiedItems(items iter.Seq2[Item, error]) iter.Seq2[copypass.Item, error] {
+// copiedItems returns the items of a scan as a pass sees them.
+func (v copyView) copiedItems(ctx context.Context, scan iter.Seq2[Item, error]) iter.Seq2[copypass.Item, error] {
 	return func(yield func(copypass.Item, error) bool) {
-		for it, readErr := range items {
-			out, _, err := copiedItem(&it, readErr)
-			if !yield(out, err) {
-				return
+		err := v.db.patiently(ctx, func() error {
+			for it, err := range scan {
+				if errors.Is(err, ErrThrottled) {
+					return err // nothing was read yet: a scan that has begun waits
+				}
+				if out, _, err := copiedItem(&it, err); !yield(out, err) {
+					return nil
+				}
 			}
+			return nil
+		})
+		if err != nil {
+			yield(copypass.Item{}, err)
 		}
 	}
 }
 
-// copyView implements copypass.View for a snapshot or container.
+// copyView implements copypass.View for a snapshot or container. While throughput is consumed
+// it waits.
 type copyView struct {
+	db *DB
 	of interface {
 		ReadInto(ctx context.Context, key PartitionKey, id string, buf []byte) (Item, error)
 		Scan(ctx context.Context, key PartitionKey, ids IDRange, o *ScanOptions) iter.Seq2[Item, error]
@@ -374,12 +386,16 @@ type copyView struct {
 }
 
 func (v copyView) Read(ctx context.Context, key PartitionKey, id string, buf []byte) (copypass.Item, bool, error) {
-	it, err := v.of.ReadInto(ctx, key, id, buf)
+	var it Item
+	err := v.db.patiently(ctx, func() (err error) {
+		it, err = v.of.ReadInto(ctx, key, id, buf)
+		return err
+	})
 	return copiedItem(&it, err)
 }
 
 func (v copyView) Scan(ctx context.Context, key PartitionKey) iter.Seq2[copypass.Item, error] {
-	return copiedItems(v.of.Scan(ctx, key, IDRange{}, nil))
+	return v.copiedItems(ctx, v.of.Scan(ctx, key, IDRange{}, nil))
 }
 
 // copySnapshot implements copypass.Held.
@@ -409,7 +425,7 @@ type copyDestination struct {
 }
 
 func (d copyDestination) All(ctx context.Context) iter.Seq2[copypass.Item, error] {
-	return copiedItems(d.c.ScanAll(ctx, nil))
+	return d.copiedItems(ctx, d.c.ScanAll(ctx, nil))
 }
 
 func (d copyDestination) KeyOf(doc []byte, take bool) (PartitionKey, error) {

@@ -597,3 +597,44 @@ func TestCopyToExpirer(t *testing.T) {
 		}
 	}
 }
+
+// TestCopyWaitsForThroughput: a copy begins when the throughput of its source is consumed, and
+// waits, wherever it reads.
+func TestCopyWaitsForThroughput(t *testing.T) {
+	ctx := context.Background()
+	opts := testOptions(vfs.NewMem())
+	_, c := openStore(t, opts)
+	for i := range 20 {
+		must(t, second(c.Upsert(ctx, smallDocument(fmt.Sprint(i), fmt.Sprint(i%3), 50), nil)))
+	}
+	exhaust := func() {
+		must(t, c.SetThroughput(ctx, 1))
+		c.routing.Load().parts[0].Charge(nil, 1e9)
+	}
+	waits := 0
+	c.db.opts.pause = func(time.Duration) {
+		waits++
+		must(t, c.SetThroughput(ctx, 0))
+	}
+	exhaust()
+	j, err := c.CopyTo(ctx, "copy", ContainerDef{PartitionKey: []string{"/id"}})
+	must(t, err)
+	if err := j.Wait(ctx); err != nil || waits != 1 {
+		t.Fatalf("the first pass: %v, waited %d times", err, waits)
+	}
+	must(t, second(c.Upsert(ctx, smallDocument("5", "2", 60), nil)))
+	must(t, c.DeleteLogicalPartition(ctx, StringKey("0"), nil))
+	exhaust()
+	copied, err := j.Finish(ctx)
+	if err != nil || waits < 2 {
+		t.Fatalf("the last pass: %v, waited %d times", err, waits)
+	}
+	n := 0
+	for _, err := range copied.ScanAll(ctx, nil) {
+		must(t, err)
+		n++
+	}
+	if n != 13 {
+		t.Errorf("%d items in the copy", n)
+	}
+}
