@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/cleavestore/cleave/internal/docpatch"
+	"github.com/cleavestore/cleave/internal/lifetime"
 	"github.com/cleavestore/cleave/internal/writebatch"
 	"github.com/cleavestore/cleave/partmap"
 )
@@ -78,15 +79,15 @@ func (b *Batch) bind(c *Container, pk PartitionKey, epk *partmap.EPK) {
 	b.c, b.pk = c, pk
 	limits := &c.def.Limits
 	b.writes.Begin((*batchHost)(b), writebatch.Rules{
-		Operations: limits.BatchOperations, Bytes: limits.BatchBytes, Unique: c.unique, Replicated: c.def.Replicated,
+		Operations: limits.BatchOperations, Bytes: limits.BatchBytes, Unique: c.unique, Replicated: c.def.Replicated, Follows: c.life.Follows(),
 	}, pk.Encoded(), epk)
 }
 
 // batchHost is what a batch asks its container: it implements writebatch.Container.
 type batchHost Batch
 
-// Now returns the time by which items expire. An entry has a time of its own.
-func (h *batchHost) Now() int64 { return h.c.db.clockMillis() }
+// Past says which items have expired. An entry has a time of its own.
+func (h *batchHost) Past() lifetime.Past { return h.c.life.Past(h.c.db.clockMillis()) }
 
 // Patched returns a document with a patch applied.
 func (h *batchHost) Patched(id, doc []byte, p *docpatch.Patch) (patched []byte, ttl int64, err error) {

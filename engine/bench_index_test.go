@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/cleavestore/cleave/internal/lifetime"
 	"github.com/cleavestore/cleave/internal/workload"
 )
 
@@ -74,7 +75,7 @@ func BenchmarkIndexMemtable(b *testing.B) {
 	for i := 0; b.Loop(); i++ {
 		put(i)
 		guard := db.env.Epoch.Enter()
-		if _, err := p.SourcesAt(p.Version.Load(), p.Visible.Load(), 0, c.family.Indexing.Load(), true); err != nil {
+		if _, err := p.SourcesAt(p.Version.Load(), p.Visible.Load(), lifetime.Past{}, c.family.Indexing.Load(), true); err != nil {
 			b.Fatal(err)
 		}
 		guard.Leave()

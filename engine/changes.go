@@ -113,7 +113,7 @@ func (c *Container) Changes(ctx context.Context, s Scope, from ChangePosition, o
 		})
 		if err == nil {
 			defer c.feeds.End(f)
-			err = f.Run(func(ch feed.Change) bool { return yield(publicChange(&ch), nil) })
+			err = f.Run(func(ch feed.Change) bool { return yield(c.publicChange(&ch), nil) })
 		}
 		if err != nil {
 			yield(Change{}, err)
@@ -122,16 +122,16 @@ func (c *Container) Changes(ctx context.Context, s Scope, from ChangePosition, o
 }
 
 // publicChange returns a change as users see it. It has the bytes of ch.
-func publicChange(ch *feed.Change) Change {
+func (c *Container) publicChange(ch *feed.Change) Change {
 	out := Change{
 		Kind: ChangeKind(ch.Kind), Previous: ch.Previous, batch: ch.Batch,
 		Item: Item{Body: ch.Body, Meta: Meta{
 			Key: keyOf(stringOf(ch.PK)), ID: stringOf(ch.ID), Seq: ch.Seq,
-			Modified: time.UnixMilli(ch.Modified), Expires: timeOf(ch.Expires), Charge: cost.Read(len(ch.Body)),
+			Modified: time.UnixMilli(ch.Modified), Charge: cost.Read(len(ch.Body)),
 		}},
 	}
 	if out.Kind < ChangeDeleted {
-		out.ETag = ETag(ch.Seq)
+		out.ETag, out.Expires = ETag(ch.Seq), c.expires(ch.Modified, ch.Expires)
 	}
 	return out
 }

@@ -12,7 +12,7 @@ import (
 var withoutCharge = strings.Fields(`
 	AppliedIndex ApplyAt BaseKeys Close Container CopyTo Def DerivedKey DigestPartition DurableIndex Evict Explain
 	ExportPartition FlushPartition History Hot In InstallPartition KeyOf LimitedKeys LogicalPartitions LogicalPartitionsFrom
-	Merge MoveBoundary Name NewBatch Partitions PreviewSplit Redistribute RegisterTrigger ReplacePartition Seq SetDefaultKeyLimits SetIndexPolicy SetKeyLimits SetThroughput Snapshot Split Usage`)
+	Merge MoveBoundary Name NewBatch Partitions PreviewSplit Redistribute RegisterTrigger ReplacePartition Seq SetDefaultKeyLimits SetDefaultTTL SetIndexPolicy SetKeyLimits SetThroughput Snapshot Split Usage`)
 
 // TestChargeTable: docs/throughput.md says of each method that costs where its charge is, and
 // of no other.

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/lifetime"
 )
 
 // The system clock may be wrong, and may jump. These depend on it:
@@ -29,14 +30,14 @@ func (db *DB) clockMillis() int64 {
 	return min(max(db.opts.clock().UnixMilli(), 1), item.MaxTime)
 }
 
-// Now returns the time by which items of the partition have expired: the clock's, in a
-// replicated container that of its newest entry. So whether an item is there depends on the
+// Past says which items of the partition have expired: by the clock, in a replicated
+// container by the time of its newest entry. So whether an item is there depends on the
 // entries only, and no replica shows an item again that another one has hidden.
-func (p *partition) Now() int64 {
+func (p *partition) Past() lifetime.Past {
 	if p.c.def.Replicated {
-		return p.EntryTime.Load()
+		return p.c.life.Past(p.EntryTime.Load())
 	}
-	return p.db.clockMillis()
+	return p.c.life.Past(p.db.clockMillis())
 }
 
 // stamp returns the time stamp of a write.

@@ -21,6 +21,7 @@ import (
 	"github.com/cleavestore/cleave/internal/keylimits"
 	"github.com/cleavestore/cleave/internal/keyscope"
 	"github.com/cleavestore/cleave/internal/keysizes"
+	"github.com/cleavestore/cleave/internal/lifetime"
 	"github.com/cleavestore/cleave/internal/loadstats"
 	"github.com/cleavestore/cleave/internal/lockorder"
 	"github.com/cleavestore/cleave/internal/locks"
@@ -54,6 +55,7 @@ type Container struct {
 	copied     atomic.Bool             // a copy took its place
 	copier     atomic.Pointer[CopyJob] // the job that writes to this container; nil: none
 	family     physical.Family         // what the partitions have in common
+	life       lifetime.Life           // the default time to live
 	limits     keylimits.Limits
 	keySizes   keysizes.Rules
 	reindexing indexJobs
@@ -215,7 +217,9 @@ func (db *DB) newContainer(m *manifest.Container, entries []partmap.Entry) (*Con
 	c.family.Version1 = c.keys.Version1
 	c.family.Name, c.family.Replicated, c.family.KeepsChanges = m.Name, def.Replicated, def.ChangeRetention > 0
 	c.family.Indexing.Store(compiled.Index)
-	c.keySizes = keysizes.Rules{Limits: &c.limits, Expires: def.DefaultTTL != 0, Now: db.clockMillis, NearlyFull: c.tellNearlyFull}
+	c.life.Init(def.MutableTTL, definition.Millis(def.DefaultTTL))
+	c.family.Life = &c.life
+	c.keySizes = keysizes.Rules{Limits: &c.limits, Life: &c.life, Now: db.clockMillis, NearlyFull: c.tellNearlyFull}
 	c.throughput.Store(math.Float64bits(def.Throughput))
 	c.limitKeys(m)
 	c.copyOf.Store(m.CopyOf)
@@ -232,7 +236,7 @@ func (db *DB) newContainer(m *manifest.Container, entries []partmap.Entry) (*Con
 func (c *Container) newPartition(e partmap.Entry) *partition {
 	p := &partition{db: c.db, c: c}
 	p.Init(&c.db.env, &c.family, e)
-	p.Purgeable = p.purgeableAt
+	p.Purgeable = p.removable
 	p.SplitQueued = func() bool { return p.queued.Load() != nil }
 	p.sizes.Tree, p.sizes.Rules, p.sizes.Applying = &p.Tree, &c.keySizes, &p.Commit
 	return p
@@ -347,7 +351,7 @@ func (c *Container) Def() ContainerDef {
 	if policy := c.family.Indexing.Load(); policy != nil {
 		def.Index = IndexPolicy(policy.Policy())
 	}
-	def.Throughput = math.Float64frombits(c.throughput.Load())
+	def.Throughput, def.DefaultTTL = math.Float64frombits(c.throughput.Load()), definition.Duration(c.life.Default())
 	l := c.limits.Rules().Default
 	def.Limits.LogicalPartitionBytes, def.Limits.LogicalPartitionThroughput = l.Bytes, l.Throughput
 	return def

@@ -11,6 +11,7 @@ import (
 	"github.com/cleavestore/cleave/internal/exec"
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/jobtrace"
+	"github.com/cleavestore/cleave/internal/lifetime"
 	"github.com/cleavestore/cleave/internal/lockorder"
 	"github.com/cleavestore/cleave/internal/locks"
 	"github.com/cleavestore/cleave/internal/pins"
@@ -87,7 +88,7 @@ func (c *Container) CopyTo(ctx context.Context, dst string, def ContainerDef) (*
 	switch {
 	case c.def.Kind != JSON || def.Kind != JSON:
 		return nil, invalidf("CopyTo: a container that is opaque has no other key")
-	case c.def.DefaultTTL != 0 && def.DefaultTTL == 0:
+	case c.life.Default() != 0 && def.DefaultTTL == 0:
 		return nil, invalidf("CopyTo: items of container %q expire: the copy needs a DefaultTTL, or NoExpiry", c.name)
 	case len(def.UniqueKeys) > 0:
 		return nil, invalidf("CopyTo: a copy cannot have unique keys")
@@ -334,7 +335,7 @@ func (e copyEnds) Changed(ctx context.Context, to copySnapshot, since uint64) it
 				if c.unique != nil && r.ID != "" && r.ID[0] == item.ClaimMark {
 					return true // the tombstone of a claim, which is no item
 				}
-				return yield(copypass.Item{Key: r.Key, ID: r.ID, Body: r.Body, Expires: r.Expires}, nil)
+				return yield(copypass.Item{Key: r.Key, ID: r.ID, Body: r.Body, Expires: c.life.Expires(r.Modified, r.Expires)}, nil)
 			})
 		})
 		if err != nil {
@@ -436,7 +437,9 @@ func (d copyDestination) KeyOf(doc []byte, take bool) (PartitionKey, error) {
 }
 
 func (d copyDestination) Put(ctx context.Context, expires int64) error {
-	d.into.ver.Expires = expires
+	if d.into.ver.Expires = expires; expires == 0 && d.c.life.Follows() {
+		d.into.ver.Expires = lifetime.Never
+	}
 	return d.write(ctx, d.into)
 }
 

@@ -42,6 +42,7 @@ func TestEnsureContainerDiffers(t *testing.T) {
 		{"Compression", "small", "none", "CopyTo", change(func(d *ContainerDef) { d.Compression = NoCompression })},
 		{"DefaultTTL", "1h0m0s", "1m0s", "CopyTo", change(func(d *ContainerDef) { d.DefaultTTL = time.Minute })},
 		{"DefaultTTL", "1h0m0s", "NoExpiry", "CopyTo", change(func(d *ContainerDef) { d.DefaultTTL = NoExpiry })},
+		{"MutableTTL", "false", "true", "CopyTo", change(func(d *ContainerDef) { d.MutableTTL = true })},
 		{"Throughput", "500", "600", "SetThroughput", change(func(d *ContainerDef) { d.Throughput = 600 })},
 		{"NoBurst", "false", "true", "CopyTo", change(func(d *ContainerDef) { d.NoBurst = true })},
 		{"Replicated", "false", "true", "another container", change(func(d *ContainerDef) { d.Replicated, d.ChangeRetention, d.DefaultTTL = true, 0, 0 })},

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/cleavestore/cleave/internal/expiry"
+	"github.com/cleavestore/cleave/internal/lifetime"
 	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/internal/physical"
 	"github.com/cleavestore/cleave/internal/writebatch"
@@ -18,8 +19,7 @@ import (
 // written before the expirer comes to it, there is no tombstone, and the feed shows
 // that write only.
 
-// tellsExpiry says whether some container keeps changes and has items that
-// expire.
+// tellsExpiry says whether some container keeps changes and has items that expire.
 func (db *DB) tellsExpiry() bool {
 	for c := range db.containers.Load().Values() {
 		if c.tellsExpiry() {
@@ -29,7 +29,7 @@ func (db *DB) tellsExpiry() bool {
 	return false
 }
 
-func (c *Container) tellsExpiry() bool { return c.def.ChangeRetention > 0 && c.def.DefaultTTL != 0 }
+func (c *Container) tellsExpiry() bool { return c.def.ChangeRetention > 0 && c.life.Default() != 0 }
 
 func (db *DB) expire() {
 	for db.work.Sleep(db.expiryWanted, 0) {
@@ -42,22 +42,21 @@ func (db *DB) expire() {
 	}
 }
 
-// expireItems makes a pass over each partition that is due. An error in one does
-// not hold up the others.
+// expireItems makes a pass over each partition that is due. An error holds up no other.
 func (db *DB) expireItems(ctx context.Context) (failed error) {
 	for _, p := range db.partitions() {
-		start := db.opts.elapsed()
-		purge := db.purgeable()
+		start, changes, purge := db.opts.elapsed(), p.c.life.Changes(), p.removable()
 		// An unfinished copy takes no writes, nor does a container that was copied.
-		if !p.c.tellsExpiry() || !p.c.takes(fromCaller) || p.Dropped.Load() || purge == 0 {
+		if !p.c.tellsExpiry() || !p.c.takes(fromCaller) || p.Dropped.Load() || purge == (lifetime.Past{}) {
 			continue
 		}
 		seen := p.Visible.Load()
-		if !p.expiry.Due(start, seen, purge) {
+		if !p.expiry.Due(start, seen, purge.Expired, changes) {
 			continue
 		}
 		job := p.Job("expiry")
-		left, err := p.expire(job.Start(ctx), purge)
+		sweep := expiry.Sweep{Life: &p.c.life, Write: p.writeExpired, ReadError: p.db.readError}
+		left, err := sweep.Run(job.Start(ctx), &p.Tree, purge)
 		job.End()
 		if errors.Is(err, lsm.ErrMoved) || errors.Is(err, ErrClosed) || errors.Is(err, ErrCopied) {
 			continue
@@ -66,30 +65,9 @@ func (db *DB) expireItems(ctx context.Context) (failed error) {
 			failed = errors.Join(failed, err)
 			seen, left = 0, 0 // unknown: the next pass must look again
 		}
-		p.expiry = expiry.Ended(start, db.opts.elapsed()-start, seen, left)
+		p.expiry = expiry.Ended(start, db.opts.elapsed()-start, seen, left, changes)
 	}
 	return failed
-}
-
-// expire writes tombstones for the items that had expired by purge. It returns the
-// earliest expiry of the other items, 0 if none expires.
-func (p *partition) expire(ctx context.Context, purge int64) (left int64, err error) {
-	var scan expiry.Scan
-	for more := true; more; {
-		var gone []expiry.Item
-		if gone, more, err = scan.Next(ctx, &p.Tree, purge); err == lsm.ErrMoved {
-			return 0, p.gone()
-		} else if err != nil {
-			return 0, p.db.readError(err)
-		}
-		if err := p.writeExpired(ctx, gone); err != nil {
-			return 0, err
-		}
-		if err := ctx.Err(); err != nil {
-			return 0, err
-		}
-	}
-	return scan.Left, nil
 }
 
 // writeExpired writes the tombstones, and shows them together.
@@ -100,6 +78,9 @@ func (p *partition) writeExpired(ctx context.Context, gone []expiry.Item) error 
 	var newest physical.Record
 	for i := range gone {
 		r.setTombstone(gone[i].Key.PK, gone[i].Key.ID)
+		if p.c.life.Follows() {
+			r.ttl = lifetime.Ever // the mark of lifetime.Tombstone
+		}
 		r.precondition, r.ifMatch, r.sync = writebatch.Stale, gone[i].Seq, false
 		w, err := p.apply(ctx, r)
 		if errors.Is(err, ErrPrecondition) {

@@ -1,16 +1,19 @@
 package engine
 
 import (
+	"slices"
 	"time"
 
 	"github.com/cleavestore/cleave/internal/definition"
 	"github.com/cleavestore/cleave/internal/expiry"
 	"github.com/cleavestore/cleave/internal/jsondoc"
+	"github.com/cleavestore/cleave/internal/lifetime"
 )
 
 // An item expires when its time to live has passed since it was written. Reads
 // do not show an item that has expired by the clock at the time of the read
-// (clock.go). internal/expiry says when its space comes back.
+// (clock.go). internal/lifetime says which items that are, and internal/expiry when
+// their space comes back.
 
 // NoExpiry as ContainerDef.DefaultTTL: only items with a TTL of their own expire.
 // NoExpiry as WriteOptions.TTL: the item never expires.
@@ -20,37 +23,36 @@ const NoExpiry time.Duration = definition.NoExpiry
 // least.
 const defaultExpiryGrace = time.Hour
 
-// ttlOf returns the milliseconds for which a document lives, 0 for ever.
+// ttlOf returns the time to live with which a document is written, as lifetime.Stored takes
+// it. In a container with a fixed default that is 0 for a document that lives for ever.
 func (c *Container) ttlOf(doc *jsondoc.Doc) int64 {
-	switch {
-	case c.def.DefaultTTL == 0:
-		return 0
-	case !doc.HasTTL:
+	if !doc.HasTTL {
 		return c.defaultTTL()
 	}
-	return max(0, doc.TTL*1000)
+	return c.life.Own(doc.TTL * 1000)
 }
 
-// defaultTTL returns the milliseconds for which items live that do not say it, 0 for
-// ever.
-func (c *Container) defaultTTL() int64 { return max(0, c.def.DefaultTTL.Milliseconds()) }
+// defaultTTL returns the time to live with which items are written that do not say it.
+func (c *Container) defaultTTL() int64 { return c.life.Unsaid() }
 
-// ttl returns the milliseconds for which an item lives, 0 for ever. otherwise is
-// the time to live that its document or the container gives.
+// expires returns when an item expires, of which a version has these times; zero: never.
+func (c *Container) expires(modified, expires int64) time.Time {
+	return timeOf(c.life.Expires(modified, expires))
+}
+
+// ttl returns the time to live with which an item is written. otherwise is that which its
+// document or the container gives.
 func (c *Container) ttl(o *WriteOptions, otherwise int64) (int64, error) {
 	if o == nil || o.TTL == 0 {
 		return otherwise, nil
 	}
-	if c.def.DefaultTTL == 0 {
+	if c.life.Default() == 0 {
 		return 0, invalidf("WriteOptions.TTL: items of container %q do not expire: it has no DefaultTTL", c.name)
 	}
-	if o.TTL < 0 {
-		return 0, nil
-	}
-	if o.TTL < time.Millisecond {
+	if o.TTL > 0 && o.TTL < time.Millisecond {
 		return 0, invalidf("WriteOptions.TTL %v: at least a millisecond", o.TTL)
 	}
-	return o.TTL.Milliseconds(), nil
+	return c.life.Own(definition.Millis(o.TTL)), nil
 }
 
 // timeOf returns a time stamp as a time, the zero time for 0.
@@ -61,33 +63,25 @@ func timeOf(millis int64) time.Time {
 	return time.UnixMilli(millis)
 }
 
-// purgeable returns a time stamp: a compaction may drop the items that expired at or
-// before it. 0: none.
-func (db *DB) purgeable() int64 {
-	return expiry.Purgeable(db.opened, db.opts.clock(), db.opts.elapsed(), db.opts.ExpiryGrace)
-}
-
-// purgeableAt is DB.purgeable for a partition. In a replicated container it is not
-// later than the time of the partition's newest entry: the next entry may come with
-// the same time, whatever the clock says.
-func (p *partition) purgeableAt() int64 {
-	at := p.db.purgeable()
+// removable says what a compaction of the partition may drop. In a replicated container that
+// expired not later than the time of the partition's newest entry: the next entry may come
+// with the same time, whatever the clock says.
+func (p *partition) removable() lifetime.Past {
+	opts, open := &p.db.opts, p.db.opts.elapsed()
+	at, earliest := expiry.Purgeable(p.db.opened, opts.clock(), open, opts.ExpiryGrace), int64(0)
 	if p.c.def.Replicated {
 		_, entry := p.Newest()
 		at = min(at, entry.Time)
 	}
-	return at
+	if p.c.life.Follows() {
+		earliest = p.db.env.Pins.Earliest(opts.clock())
+	}
+	return p.c.life.Removable(at, open, opts.ExpiryGrace, earliest)
 }
 
 // anyPurgeable says whether some run holds items that a compaction may drop.
 func (db *DB) anyPurgeable() bool {
-	for _, p := range db.partitions() {
-		if p.c.def.DefaultTTL == 0 {
-			continue
-		}
-		if p.Version.Load().AnyExpired(p.Purgeable()) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(db.partitions(), func(p *partition) bool {
+		return p.c.life.Default() != 0 && p.Version.Load().AnyExpired(p.Purgeable())
+	})
 }

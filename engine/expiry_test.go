@@ -18,8 +18,8 @@ func ttlDoc(id string, ttl int) []byte {
 	return fmt.Appendf(nil, `{"id":%q,"k":"a","ttl":%d}`, id, ttl)
 }
 
-// TestTTL goes through the table of the model, for each way of writing and with
-// the items in a memtable and in files.
+// TestTTL goes through the table of the model, for each way of writing, with a default
+// that is fixed and one that can be changed, and with the items in a memtable and in files.
 func TestTTL(t *testing.T) {
 	ctx := context.Background()
 	const second = time.Second
@@ -34,14 +34,14 @@ func TestTTL(t *testing.T) {
 		{5 * second, 0, 0, 5 * second}, {5 * second, -1, 0, 0}, {5 * second, 7, 0, 7 * second},
 		{5 * second, 7, 9 * second, 9 * second}, {5 * second, 7, NoExpiry, 0}, {NoExpiry, 0, 3 * second / 2, 3 * second / 2},
 	} {
-		for _, how := range []string{"upsert", "batch", "update", "patch", "load"} {
+		for n, how := range []string{"upsert", "batch", "update", "patch", "load", "upsert", "batch", "update", "patch", "load"} {
 			if how == "load" && tc.option != 0 {
 				continue
 			}
 			t.Run(fmt.Sprintf("%v/%d/%v/%s", tc.container, tc.document, tc.option, how), func(t *testing.T) {
 				opts := testOptions(vfs.NewMem())
 				clock := newTestClock(opts)
-				db, c := openStore(t, opts, ContainerDef{PartitionKey: []string{"/k"}, DefaultTTL: tc.container})
+				db, c := openStore(t, opts, ContainerDef{PartitionKey: []string{"/k"}, DefaultTTL: tc.container, MutableTTL: n >= 5})
 				o := &WriteOptions{TTL: tc.option}
 				write := ttlDoc("x", tc.document)
 				var err error

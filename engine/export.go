@@ -5,8 +5,8 @@ import (
 	"io"
 	"slices"
 
-	"github.com/cleavestore/cleave/internal/definition"
 	"github.com/cleavestore/cleave/internal/exec"
+	"github.com/cleavestore/cleave/internal/lifetime"
 	"github.com/cleavestore/cleave/internal/pins"
 	"github.com/cleavestore/cleave/internal/transfer"
 	"github.com/cleavestore/cleave/partmap"
@@ -93,15 +93,19 @@ func (c *Container) exportTo(ctx context.Context, id PartitionID, begin func(*tr
 	if err != nil {
 		return err
 	}
-	// By the clock of 1 ms nothing has expired: expired items are exported too.
-	s := &Snapshot{c: c, seq: taken.seq, installEpoch: taken.installEpoch, now: 1}
+	// Expired items are exported too.
+	s := &Snapshot{c: c, seq: taken.seq, installEpoch: taken.installEpoch, past: lifetime.Nothing}
 	return exec.Items(ctx, c.host(), p.Range, cutOf(s), c.isClaim, out)
 }
 
 // transferHead describes a part of the container.
 func (c *Container) transferHead(rng partmap.Range) transfer.Head {
+	format := transfer.FixedFormat
+	if c.life.Follows() {
+		format = transfer.Format
+	}
 	return transfer.Head{
-		Format: transfer.Format, Kind: c.def.Kind.String(), Key: c.keys.Text, Levels: c.levels(), Hash: c.def.HashVersion, TTL: definition.Millis(c.def.DefaultTTL),
+		Format: format, Kind: c.def.Kind.String(), Key: c.keys.Text, Levels: c.levels(), Hash: c.def.HashVersion, TTL: c.life.Default(), Mutable: c.life.Follows(),
 		Unique: c.def.UniqueKeys, Min: slices.Clone(rng.Min.Bytes()), Max: slices.Clone(rng.Max.Bytes()),
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/cleavestore/cleave/internal/feed"
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/keyscope"
+	"github.com/cleavestore/cleave/internal/lifetime"
 	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/partmap"
 	"github.com/cleavestore/cleave/wal"
@@ -120,9 +121,10 @@ func (rt *routing) Partition(i int) feed.Partition { return partitionFeed{rt.par
 // partitionFeed is a partition as feeds see it.
 type partitionFeed struct{ p *partition }
 
-func (s partitionFeed) Tree() *lsm.Tree  { return &s.p.Tree }
-func (s partitionFeed) NowMillis() int64 { return s.p.Now() }
-func (s partitionFeed) Here() error      { return s.p.here() }
+func (s partitionFeed) Tree() *lsm.Tree     { return &s.p.Tree }
+func (s partitionFeed) Past() lifetime.Past { return s.p.Past() }
+func (s partitionFeed) MarksExpiry() bool   { return s.p.c.life.Follows() }
+func (s partitionFeed) Here() error         { return s.p.here() }
 
 func (s partitionFeed) Durable() (seq uint64, lazy wal.Position) {
 	p := s.p

@@ -33,6 +33,7 @@ func TestMakeGolden(t *testing.T) {
 		"store-opaque":       (*goldenMaker).opaque,
 		"store-hierarchical": (*goldenMaker).hierarchical,
 		"store-ttl":          (*goldenMaker).ttl,
+		"store-mutablettl":   (*goldenMaker).mutableTTL,
 		"store-unique":       (*goldenMaker).unique,
 		"store-tombstones":   (*goldenMaker).tombstones,
 		"store-retention":    (*goldenMaker).retention,
@@ -327,6 +328,29 @@ func (m *goldenMaker) ttl() {
 	m.upsert(`{"id":"i0","k":"a","ttl":300000}`)
 	m.upsert(`{"id":"i2","k":"a","ttl":1}`)
 	m.close()
+}
+
+// mutableTTL has defaults that were changed, and items with and without a time of their own.
+func (m *goldenMaker) mutableTTL() {
+	for _, tc := range []struct {
+		name          string
+		before, after time.Duration
+	}{{"shorter", 48 * time.Hour, 12 * time.Hour}, {"longer", time.Minute, 48 * time.Hour}, {"off", time.Minute, 0}, {"own", 0, NoExpiry}} {
+		def := goldenByK
+		def.Index, def.DefaultTTL, def.MutableTTL, def.UniqueKeys = IndexAll(), tc.before, true, [][]string{{"/u"}}
+		m.create(tc.name, def)
+		for n, member := range []string{"", `,"ttl":-1`, `,"ttl":60`, `,"ttl":200000`} {
+			m.upsert(fmt.Sprintf(`{"id":"i%d","k":"a","n":%d,"u":%d%s}`, n, n, n, member))
+			m.upsert(fmt.Sprintf(`{"id":"j%d","k":"a","n":%d,"u":%d%s}`, n, n, n+10, member))
+		}
+		m.flush()
+		m.later += 2 * time.Minute
+		must(m, m.c.SetDefaultTTL(m.ctx, tc.after))
+		for n, member := range []string{"", `,"ttl":-1`, `,"ttl":60`} {
+			m.upsert(fmt.Sprintf(`{"id":"j%d","k":"a","n":%d,"u":%d%s}`, n, n+1, n+20, member))
+		}
+	}
+	m.kill()
 }
 
 func (m *goldenMaker) unique() {

@@ -67,7 +67,7 @@ func (c *Container) holdsChanges() bool {
 // holdsExpired says whether files have items that have expired and may not be
 // dropped yet.
 func (c *Container) holdsExpired() bool {
-	return c.def.DefaultTTL != 0 && c.anyVersion(func(p *partition, v *lsm.Version) bool { return census.HoldsExpired(v, p.Now(), p.Purgeable()) })
+	return c.life.Default() != 0 && c.anyVersion(func(p *partition, v *lsm.Version) bool { return census.HoldsExpired(v, p.Past(), p.Purgeable()) })
 }
 
 // anyVersion says whether is returns true for the version of one of the partitions.

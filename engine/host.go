@@ -7,6 +7,7 @@ import (
 
 	"github.com/cleavestore/cleave/index"
 	"github.com/cleavestore/cleave/internal/exec"
+	"github.com/cleavestore/cleave/internal/lifetime"
 	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/internal/pins"
 	"github.com/cleavestore/cleave/partmap"
@@ -53,18 +54,18 @@ func (h *host) Levels() int { return h.keys.Levels }
 // Policy says what is indexed.
 func (h *host) Policy() *index.Compiled { return h.family.Indexing.Load() }
 
-// Times returns the times by which the items of the partitions expire now.
-func (h *host) Times() func(partmap.EPK) int64 {
-	now := h.db.clockMillis()
+// Pasts says which items of the partitions have expired now.
+func (h *host) Pasts() func(partmap.EPK) lifetime.Past {
+	past := h.life.Past(h.db.clockMillis())
 	if !h.def.Replicated {
-		return func(partmap.EPK) int64 { return now }
+		return func(partmap.EPK) lifetime.Past { return past }
 	}
 	rt := h.routing.Load()
-	var times []int64
+	var pasts []lifetime.Past
 	for _, p := range rt.parts {
-		times = append(times, p.Now())
+		pasts = append(pasts, p.Past())
 	}
-	return func(at partmap.EPK) int64 { return times[rt.table.Find(&at)] }
+	return func(at partmap.EPK) lifetime.Past { return pasts[rt.table.Find(&at)] }
 }
 
 // Pin pins a sequence that is pinned already once more.
@@ -86,8 +87,11 @@ func (h *host) Read(ctx context.Context, pk PartitionKey, id string, at, install
 		return exec.Row{}, false, err
 	}
 	row := exec.Row{Key: pk, ID: id, Seq: it.Seq, Modified: it.Modified.UnixMilli(), Charge: it.Charge, Body: it.Body}
-	if !it.Expires.IsZero() {
+	switch { // give leaves a time of its own as it is
+	case !it.Expires.IsZero():
 		row.Expires = it.Expires.UnixMilli()
+	case h.life.Follows():
+		row.Expires = lifetime.Never
 	}
 	return row, true, nil
 }
@@ -187,14 +191,14 @@ func (s *snapshotCut) Cut(at partmap.EPK) (seq, installEpoch uint64) {
 	return (*Snapshot)(s).cutAt(&at)
 }
 
-// Now returns the time by which items have expired; 0: by the clock.
-func (s *snapshotCut) Now() int64 { return s.now }
+// Past says which items have expired; the zero Past: by the clock.
+func (s *snapshotCut) Past() lifetime.Past { return s.past }
 
-// give gives a row to yield as an item, which it makes where yield takes it. A function
-// that returned the item, or one that gave it, would cost a copy or an allocation.
-func give(yield func(Item, error) bool, r *exec.Row) bool {
+// give gives a row of the container to yield as an item, which it makes where yield takes it.
+// A function that returned the item, or one that gave it, would cost a copy or an allocation.
+func give(c *Container, yield func(Item, error) bool, r *exec.Row) bool {
 	return yield(Item{
-		Meta: Meta{Key: r.Key, ID: r.ID, ETag: ETag(r.Seq), Seq: r.Seq, Modified: time.UnixMilli(r.Modified), Expires: timeOf(r.Expires), Charge: r.Charge},
+		Meta: Meta{Key: r.Key, ID: r.ID, ETag: ETag(r.Seq), Seq: r.Seq, Modified: time.UnixMilli(r.Modified), Expires: c.expires(r.Modified, r.Expires), Charge: r.Charge},
 		Body: r.Body,
 	}, nil)
 }

@@ -54,15 +54,13 @@ func (c *Container) changeKeyLimits(ctx context.Context, l keylimits.Limit, chan
 	if err := definition.CheckKeyLimit(l); err != nil {
 		return invalidf("%v", err)
 	}
-	return c.provide(func(e *manifest.Edit) error {
-		m := *c.db.storeManifest.state.Container(c.id)
-		change(&m)
+	return c.change(func(m *manifest.Container) error {
+		change(m)
 		next := c.db.storeManifest.state.Clone()
-		*next.Container(c.id) = m
+		*next.Container(c.id) = *m
 		if err := next.CheckKeyLimits(); err != nil {
 			return fmt.Errorf("%w: %w", ErrInvalid, err)
 		}
-		e.Containers = append(e.Containers, m)
 		return nil
 	})
 }

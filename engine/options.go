@@ -386,6 +386,10 @@ type ContainerDef struct {
 	// without an error and lives for ever, as in the model. NoExpiry: only items
 	// with a time to live of their own expire. At least a millisecond.
 	DefaultTTL time.Duration `json:"default_ttl_ns,omitzero"`
+	// MutableTTL says that SetDefaultTTL can change DefaultTTL, also for the items that are
+	// there, as in the model. Without it the expiry of an item is fixed when it is written. Not
+	// with Replicated. With UniqueKeys a write writes all claims of its item anew.
+	MutableTTL bool `json:"mutable_ttl,omitempty"`
 	// Throughput is what the container may consume, in request units per second,
 	// divided evenly over its physical partitions; at least 1. 0: unlimited. A
 	// container begins with as many partitions as its throughput needs. See
@@ -459,7 +463,7 @@ const (
 func (d *ContainerDef) inner() definition.Def {
 	return definition.Def{
 		PartitionKey: d.PartitionKey, Synthetic: d.Synthetic.rule(), HashVersion: d.HashVersion, Kind: definition.Kind(d.Kind), Compression: segment.Compression(d.Compression),
-		MinPartitions: d.MinPartitions, DefaultTTL: d.DefaultTTL, Throughput: d.Throughput, NoBurst: d.NoBurst, Replicated: d.Replicated,
+		MinPartitions: d.MinPartitions, DefaultTTL: d.DefaultTTL, MutableTTL: d.MutableTTL, Throughput: d.Throughput, NoBurst: d.NoBurst, Replicated: d.Replicated,
 		Limits: definition.Limits(d.Limits), ChangeRetention: d.ChangeRetention, Index: index.Policy(d.Index), UniqueKeys: d.UniqueKeys,
 	}
 }
@@ -468,7 +472,7 @@ func (d *ContainerDef) inner() definition.Def {
 func outer(d *definition.Def) ContainerDef {
 	return ContainerDef{
 		PartitionKey: d.PartitionKey, Synthetic: (*SyntheticKey)(d.Synthetic), HashVersion: d.HashVersion, Kind: ContainerKind(d.Kind), Compression: Compression(d.Compression),
-		MinPartitions: d.MinPartitions, DefaultTTL: d.DefaultTTL, Throughput: d.Throughput, NoBurst: d.NoBurst, Replicated: d.Replicated,
+		MinPartitions: d.MinPartitions, DefaultTTL: d.DefaultTTL, MutableTTL: d.MutableTTL, Throughput: d.Throughput, NoBurst: d.NoBurst, Replicated: d.Replicated,
 		Limits: ContainerLimits(d.Limits), ChangeRetention: d.ChangeRetention, Index: IndexPolicy(d.Index), UniqueKeys: d.UniqueKeys,
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/cleavestore/cleave/internal/epoch"
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/latency"
+	"github.com/cleavestore/cleave/internal/lifetime"
 	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/partmap"
 )
@@ -117,10 +118,10 @@ func (c *Container) enterNewest(ctx context.Context) (state *Container, call epo
 
 // view is the state of the store that a read sees.
 type view struct {
-	at           uint64 // sequence
-	installEpoch uint64 // partition.installEpoch when at was taken: a higher one is ErrReplaced
-	now          int64  // time by which items have expired, in milliseconds; 0: the present
-	admitted     bool   // the read is part of a call that was admitted
+	at           uint64        // sequence
+	installEpoch uint64        // partition.installEpoch when at was taken: a higher one is ErrReplaced
+	past         lifetime.Past // which items have expired; the zero Past: the present
+	admitted     bool          // the read is part of a call that was admitted
 }
 
 // readAt is read with a view, that of a reader under way.
@@ -193,14 +194,14 @@ func (c *Container) readEntered(pk PartitionKey, epk *partmap.EPK, id string, as
 	if p.InstallEpoch > as.installEpoch {
 		return Item{}, ErrReplaced
 	}
-	now := as.now
 	db.counters.reads.Add(1)
 	gone := !found || !ver.IsDocument()
-	if !gone && ver.Expires != 0 {
-		if now == 0 {
-			now = p.Now()
+	if !gone && (ver.Expires != 0 || as.past.Before != 0 || c.life.Ages()) {
+		past := as.past
+		if past == (lifetime.Past{}) {
+			past = p.Past()
 		}
-		gone = ver.Expires <= now
+		gone = past.Gone(&ver)
 	}
 	if gone {
 		if err := p.here(); err != nil {
@@ -218,7 +219,7 @@ func (c *Container) readEntered(pk PartitionKey, epk *partmap.EPK, id string, as
 		c.ended(latency.Read, watch, p, epk, waits{}, nil)
 	}
 	return Item{
-		Meta: Meta{Key: pk, ID: id, ETag: ETag(ver.Seq), Seq: ver.Seq, Modified: time.UnixMilli(ver.Modified), Expires: timeOf(ver.Expires), Charge: charge},
+		Meta: Meta{Key: pk, ID: id, ETag: ETag(ver.Seq), Seq: ver.Seq, Modified: time.UnixMilli(ver.Modified), Expires: c.expires(ver.Modified, ver.Expires), Charge: charge},
 		Body: out[n:],
 	}, nil
 }

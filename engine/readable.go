@@ -47,7 +47,7 @@ func (c *Container) ScanReadable(ctx context.Context, pk PartitionKey, report *R
 			left = !yield(it, nil)
 			return !left
 		}
-		show := func(r *exec.Row) bool { return give(take, r) }
+		show := func(r *exec.Row) bool { return give(state, take, r) }
 		past := salvage{report: report, Salvager: lsm.Salvager{Ctx: ctx}}
 		var failure error
 		// The scan must see the state that is read past the damage.
@@ -107,7 +107,7 @@ type salvage struct {
 }
 
 func (s *salvage) partition(p *partition) error {
-	s.Now, s.Claims = p.Now(), p.c.unique != nil
+	s.Past, s.Claims = p.Past(), p.c.unique != nil
 	s.Uncertain = &s.report.Uncertain
 	s.Lost = func(f *lsm.File, why error) { s.report.Lost = append(s.report.Lost, p.damageOf(f, true, why)) }
 	s.Pause = func() {

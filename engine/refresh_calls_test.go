@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/cleavestore/cleave/internal/vfs"
 )
@@ -109,6 +110,7 @@ func TestRefreshCalls(t *testing.T) {
 		"ScanReadable":    func(c *Container) string { return all(c.ScanReadable(ctx, pk, new(RepairReport))) },
 		"SetIndexPolicy":  func(c *Container) string { return said(c.SetIndexPolicy(ctx, IndexPolicy{})) },
 		"SetKeyLimits":    func(c *Container) string { return said(nil, c.SetKeyLimits(ctx, pk, KeyLimits{})) },
+		"SetDefaultTTL":   func(c *Container) string { return said(nil, c.SetDefaultTTL(ctx, time.Hour)) },
 		"SetThroughput":   func(c *Container) string { return said(nil, c.SetThroughput(ctx, 500)) },
 		"Split":           func(c *Container) string { return said(c.Split(ctx, left, nil)) },
 		"Update":          func(c *Container) string { return said(nil, c.Update(ctx, pk, func(*Tx) error { return nil })) },

@@ -11,6 +11,7 @@ import (
 	"github.com/cleavestore/cleave/internal/lockorder"
 	"github.com/cleavestore/cleave/internal/locks"
 	"github.com/cleavestore/cleave/internal/lsm"
+	"github.com/cleavestore/cleave/internal/manifest"
 	"github.com/cleavestore/cleave/internal/physical"
 )
 
@@ -97,21 +98,11 @@ func (c *Container) replacePolicy(p IndexPolicy, policy *index.Compiled) (*Index
 
 // storePolicy makes a policy durable, then puts it into use.
 func (c *Container) storePolicy(p IndexPolicy, policy *index.Compiled) error {
-	db := c.db
-	db.storeManifest.Lock()
-	defer db.storeManifest.Unlock()
-	if c.dropped.Load() {
-		return c.gone()
+	err := c.change(func(m *manifest.Container) error { m.Index = definition.StoredIndex(index.Policy(p)); return nil })
+	if err == nil {
+		c.family.Indexing.Store(policy)
 	}
-	m := *db.storeManifest.state.Container(c.id)
-	m.Index = definition.StoredIndex(index.Policy(p))
-	e := db.storeManifest.state.Edit()
-	e.Containers = append(e.Containers, m)
-	if err := db.storeManifestLocked(e); err != nil {
-		return err
-	}
-	c.family.Indexing.Store(policy)
-	return nil
+	return err
 }
 
 // Progress tells how far the job has come.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/cleavestore/cleave/index"
 	"github.com/cleavestore/cleave/internal/fault"
+	"github.com/cleavestore/cleave/internal/lifetime"
 	"github.com/cleavestore/cleave/internal/vfs"
 )
 
@@ -169,7 +170,7 @@ func TestDamagedIndex(t *testing.T) {
 	query := func() error {
 		guard := db.env.Epoch.Enter()
 		defer guard.Leave()
-		q, err := p.SourcesAt(p.Version.Load(), p.Visible.Load(), 0, c.family.Indexing.Load(), true)
+		q, err := p.SourcesAt(p.Version.Load(), p.Visible.Load(), lifetime.Past{}, c.family.Indexing.Load(), true)
 		if err != nil {
 			return err
 		}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/lifetime"
 	"github.com/cleavestore/cleave/internal/lsm"
 )
 
@@ -119,9 +120,9 @@ func (r *repairer) container(c *Container, to *DB) (err error) {
 // document alone, and returns any other.
 func (r *repairer) write(k *item.Key, v *item.Version) (err error) {
 	o := new(WriteOptions)
-	if r.into.def.DefaultTTL != 0 {
-		if o.TTL = NoExpiry; v.Expires != 0 {
-			o.TTL = time.Duration(v.Expires-r.past.Now) * time.Millisecond
+	if r.into.life.Default() != 0 && (v.Expires != 0 || !r.into.life.Follows()) {
+		if o.TTL = NoExpiry; v.Expires != 0 && v.Expires != lifetime.Never {
+			o.TTL = time.Duration(v.Expires-r.past.Past.Expired) * time.Millisecond
 		}
 	}
 	pk := keyOf(string(k.PK))

@@ -75,7 +75,7 @@ func (r *QueryResult) All() iter.Seq2[Item, error] {
 				if row.Seq == 0 {
 					return yield(Item{Body: row.Body}, nil) // of groups
 				}
-				return give(yield, row)
+				return give(r.c, yield, row)
 			}
 			if watch.runs {
 				show = r.c.db.without(show, &body)

@@ -111,7 +111,7 @@ func (c *Container) scanIn(ctx context.Context, o *ScanOptions, s *Snapshot, run
 		if err == nil {
 			defer loop.Leave()
 			opts := state.timeScan(o, s)
-			err = run(state, &opts, func(r *exec.Row) bool { return give(yield, r) })
+			err = run(state, &opts, func(r *exec.Row) bool { return give(state, yield, r) })
 		}
 		if err != nil {
 			yield(Item{}, err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 
+	"github.com/cleavestore/cleave/internal/lifetime"
 	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/internal/manifest"
 	"github.com/cleavestore/cleave/internal/physical"
@@ -19,10 +20,10 @@ import (
 type Snapshot struct {
 	c            *Container
 	seq          uint64
-	installEpoch uint64 // installations in the container when it was taken
-	cuts         []cut  // of a replicated container: one for each partition, in key-space order; nil: seq holds
-	now          int64  // when items expire, in milliseconds; 0: by the clock
-	admitted     bool   // of a transaction, which was admitted when it began
+	installEpoch uint64        // installations in the container when it was taken
+	cuts         []cut         // of a replicated container: one for each partition, in key-space order; nil: seq holds
+	past         lifetime.Past // which items have expired; the zero Past: by the clock
+	admitted     bool          // of a transaction, which was admitted when it began
 	by           pins.Reader
 	closed       sync.Once
 	done         chan struct{}
@@ -168,7 +169,7 @@ func (s *Snapshot) view(pk PartitionKey) view {
 }
 
 // whole is view where all partitions are seen at one sequence.
-func (s *Snapshot) whole() view { return view{s.seq, s.installEpoch, s.now, s.admitted} }
+func (s *Snapshot) whole() view { return view{s.seq, s.installEpoch, s.past, s.admitted} }
 
 func (s *Snapshot) check() error {
 	select {

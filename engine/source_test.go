@@ -46,14 +46,14 @@ func (m *model) compareSources(p *partition, at uint64) error {
 	guard := p.db.env.Epoch.Enter()
 	defer guard.Leave()
 	v := p.Version.Load()
-	at, now := min(at, p.Visible.Load()), p.Now()
+	at, past := min(at, p.Visible.Load()), p.Past()
 	want := make(map[string]uint64)
 	name := func(k *item.Key) string { return fmt.Sprintf("%x %s", k.PK, k.ID) }
 	var cursors lsm.Cursor
 	defer cursors.Close()
 	cursors.Open(v, at, false)
 	for cursors.Start(); cursors.Valid(); cursors.Next() {
-		if k, v := cursors.Top(); lsm.Shown(v, now) {
+		if k, v := cursors.Top(); lsm.Shown(v, past) {
 			want[name(k)] = v.Seq
 		}
 	}
@@ -61,7 +61,7 @@ func (m *model) compareSources(p *partition, at uint64) error {
 		return err
 	}
 	tables := m.rng.IntN(3) > 0
-	q, err := p.SourcesAt(v, at, now, p.c.family.Indexing.Load(), tables)
+	q, err := p.SourcesAt(v, at, past, p.c.family.Indexing.Load(), tables)
 	if err != nil {
 		return err
 	}

@@ -230,7 +230,7 @@ func (p *partition) stats() PartitionStats {
 	guard := p.db.env.Epoch.Enter()
 	defer guard.Leave()
 	v := p.Version.Load()
-	n := census.Of(v, p.Now())
+	n := census.Of(v, p.Past())
 	s := PartitionStats{
 		ID: p.ID, Min: p.Range.Min.String(), Max: p.Range.Max.String(), Parents: p.Parents, Inherits: len(p.Inherited()) > 0, Absent: p.Absent,
 		Items: n.Items, Exact: n.Exact && p.c.unique == nil, Tombstones: n.Tombstones, Dead: n.Dead, Logical: n.Logical,

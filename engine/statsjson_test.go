@@ -22,7 +22,7 @@ flushes future_stamp held_bytes holders hot_bytes index_bytes last_seq listener_
 obsolete_bytes oldest_snapshot_ns open_files read_errors reads reindexed_bytes reindexes remapped_files reopened_files snapshots stalled_ns stalls
 trimmed_bytes trims writes written_bytes
 containers. definition name partitions physical_partitions
-containers.definition. change_retention_ns compression default_ttl_ns hash_version index kind limits min_partitions no_burst partition_key replicated synthetic throughput_ru_per_s unique_keys
+containers.definition. change_retention_ns compression default_ttl_ns hash_version index kind limits min_partitions mutable_ttl no_burst partition_key replicated synthetic throughput_ru_per_s unique_keys
 containers.definition.index. composite exclude include
 containers.definition.index.composite. descending path
 containers.definition.limits. batch_bytes batch_operations item_bytes logical_partition_bytes logical_partition_throughput_ru_per_s partition_throughput_ru_per_s

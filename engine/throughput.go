@@ -46,8 +46,7 @@ func (e *ThrottledError) Is(target error) bool { return target == ErrThrottled }
 // until they are not. No partition ever has more than that limit. Less throughput merges
 // nothing. Errors: ErrInvalid, those of a full or failed disk, ErrReadOnly, ErrClosed.
 func (c *Container) SetThroughput(ctx context.Context, perSecond float64) error {
-	db := c.db
-	call, err := db.enterWriting(ctx)
+	call, err := c.db.enterWriting(ctx)
 	if err != nil {
 		return err
 	}
@@ -55,17 +54,19 @@ func (c *Container) SetThroughput(ctx context.Context, perSecond float64) error 
 	if err = throughput.Check(perSecond, c.def.Limits.PartitionThroughput, maxPartitions); err != nil {
 		return invalidf("%v", err)
 	}
-	err = c.provide(func(e *manifest.Edit) error {
-		m := *db.storeManifest.state.Container(c.id)
-		m.Throughput = perSecond
-		e.Containers = append(e.Containers, m)
-		return nil
-	})
-	if err != nil {
+	if err = c.change(func(m *manifest.Container) error { m.Throughput = perSecond; return nil }); err != nil {
 		return err
 	}
 	c.splitForThroughput()
 	return nil
+}
+
+// change makes a change of the container's manifest durable.
+func (c *Container) change(of func(*manifest.Container) error) error {
+	return c.provide(func(e *manifest.Edit) error {
+		e.Containers = append(e.Containers, *c.db.storeManifest.state.Container(c.id))
+		return of(&e.Containers[0])
+	})
 }
 
 // Redistribute sets the RU/s of the targets, which are physical partitions of the

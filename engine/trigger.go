@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/lifetime"
 	"github.com/cleavestore/cleave/internal/trigger"
 )
 
@@ -137,7 +138,7 @@ func (w *triggered) run(ctx context.Context, tx *Tx) error {
 	if err == nil {
 		call.On, call.Old = OnReplace, &old
 	}
-	if err = v.Precondition().Check(uint64(w.options.IfMatch), &item.Version{Seq: old.Seq}, err == nil, 0); err != nil {
+	if err = v.Precondition().Check(uint64(w.options.IfMatch), &item.Version{Seq: old.Seq}, err == nil, lifetime.Past{}); err != nil {
 		return err
 	}
 	if v == verbDelete {

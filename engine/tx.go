@@ -8,6 +8,7 @@ import (
 
 	"github.com/cleavestore/cleave/internal/conflict"
 	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/lifetime"
 	"github.com/cleavestore/cleave/internal/overlay"
 	"github.com/cleavestore/cleave/internal/pins"
 	"github.com/cleavestore/cleave/internal/writebatch"
@@ -237,7 +238,7 @@ func (tx *Tx) write(v verb, id, body []byte, ttl int64, o *WriteOptions) error {
 		if err != nil {
 			return err
 		}
-		if err := op.Check(&item.Version{Seq: found.Seq}, found.Exists, 0); err != nil {
+		if err := op.Check(&item.Version{Seq: found.Seq}, found.Exists, lifetime.Past{}); err != nil {
 			return err
 		}
 	}
@@ -295,7 +296,7 @@ func (c *Container) beginNow(ctx context.Context, pk PartitionKey, anew bool) (*
 		}
 		at := db.env.Pins.Take(pins.Transaction, p.Visible.Load, db.opts.clock())
 		if !p.Dropped.Load() {
-			return &Tx{ctx: ctx, pk: pk, epk: epk, snapshot: Snapshot{c: c, seq: at, installEpoch: p.InstallEpoch, now: p.Now(), admitted: true}}, nil
+			return &Tx{ctx: ctx, pk: pk, epk: epk, snapshot: Snapshot{c: c, seq: at, installEpoch: p.InstallEpoch, past: p.Past(), admitted: true}}, nil
 		}
 		// The successors may have flushed before the sequence was taken.
 		db.env.Pins.Release(pins.Transaction, at)

@@ -187,7 +187,7 @@ func compareClaims(db *DB, c *Container) error {
 		m.Open(p.Version.Load(), lsm.MaxSequence, false)
 		for m.Start(); m.Valid(); m.Next() {
 			k, v := m.Top()
-			if len(k.ID) == 0 || k.ID[0] != item.ClaimMark || v.Deleted() || v.Expires != 0 && v.Expires <= p.Now() {
+			if len(k.ID) == 0 || k.ID[0] != item.ClaimMark || v.Deleted() || p.Past().Gone(v) {
 				continue
 			}
 			at := claim{string(k.PK), uniquekey.ClaimID(k.ID)}

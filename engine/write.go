@@ -11,6 +11,7 @@ import (
 	"github.com/cleavestore/cleave/internal/jsondoc"
 	"github.com/cleavestore/cleave/internal/keysizes"
 	"github.com/cleavestore/cleave/internal/latency"
+	"github.com/cleavestore/cleave/internal/lifetime"
 	"github.com/cleavestore/cleave/internal/logrecord"
 	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/internal/physical"
@@ -27,7 +28,7 @@ type request struct {
 	ver          item.Version // Seq is set under the commit lock
 	precondition writebatch.Precondition
 	ifMatch      uint64 // sequence
-	ttl          int64  // milliseconds, 0: for ever
+	ttl          int64  // see lifetime.Stored
 	sync         bool
 	from         origin    // fromCopy: ver.Expires is kept
 	watch        stopwatch // runs if a caller waits for the write
@@ -246,7 +247,7 @@ func (c *Container) write(ctx context.Context, r *request, o *WriteOptions, d wr
 	if err != nil {
 		return Meta{Charge: r.spent}, err
 	}
-	return r.meta(), nil
+	return r.meta(c), nil
 }
 
 // place does steps 2 to 5 in the partition that the item belongs to. The caller shows
@@ -341,7 +342,7 @@ func (p *partition) applyLocked(r *request, ahead *writebatch.Found) (physical.R
 	}
 	r.ver.Modified = p.db.stamp()
 	if r.from != fromCopy {
-		r.ver.Expires = writebatch.Expires(r.ver.Modified, r.ttl)
+		r.ver.Expires = lifetime.Stored(r.ver.Modified, r.ttl)
 	}
 	r.head = logrecord.AppendHead(r.head[:0], &r.key, &r.ver)
 	seq, pos, err := p.db.log.AppendNow(wal.Stream(p.ID), wal.TypeWrite, 1, r.head, r.ver.Body)
@@ -383,14 +384,14 @@ func (p *partition) checkLocked(r *request, ahead *writebatch.Found) (early bool
 	if v.LookupMemory(r.key.Lookup(), lsm.MaxSequence, &newer) {
 		found, exists = newer, true
 	}
-	err = r.precondition.Check(r.ifMatch, &found, exists, p.Now())
+	err = r.precondition.Check(r.ifMatch, &found, exists, p.Past())
 	return err != nil && exists && found.Seq > p.Visible.Load(), err
 }
 
 // conditional says whether the write depends on the present version.
 func (r *request) conditional() bool { return r.precondition != writebatch.Anything || r.ifMatch != 0 }
 
-func (r *request) meta() Meta {
+func (r *request) meta(c *Container) Meta {
 	// One string holds key and id: keeping either keeps both in memory.
 	buf := make([]byte, 0, len(r.key.PK)+len(r.key.ID))
 	both := string(append(append(buf, r.key.PK...), r.key.ID...))
@@ -400,7 +401,7 @@ func (r *request) meta() Meta {
 		ETag:     ETag(r.ver.Seq),
 		Seq:      r.ver.Seq,
 		Modified: time.UnixMilli(r.ver.Modified),
-		Expires:  timeOf(r.ver.Expires),
+		Expires:  c.expires(r.ver.Modified, r.ver.Expires),
 		Charge:   r.charge(),
 		Waited:   r.waited,
 	}

@@ -89,6 +89,8 @@ type container struct {
 	rid    string
 	db     *database
 	items  *engine.Container
+	// mutable says that items follows the default time to live: an older build has not made it.
+	mutable bool
 	*topology
 }
 
@@ -203,6 +205,11 @@ func (k *container) conform(ctx context.Context, o *Options) error {
 		perSecond = float64(given.Throughput)
 	}
 	now := k.items.Def()
+	if ttl := k.record.Definition.storedTTL(); now.MutableTTL && now.DefaultTTL != ttl {
+		if err := k.items.SetDefaultTTL(ctx, ttl); err != nil {
+			return err
+		}
+	}
 	if !slices.Equal(now.Index.Include, index.Include) || !slices.Equal(now.Index.Exclude, index.Exclude) ||
 		!slices.EqualFunc(now.Index.Composite, index.Composite, slices.Equal) {
 		if _, err := k.items.SetIndexPolicy(ctx, index); err != nil {
@@ -219,7 +226,7 @@ func (k *container) conform(ctx context.Context, o *Options) error {
 func (k *container) attach(d *database) {
 	k.db = d
 	k.rid = resourceid.Container(d.record.Number, k.record.Number)
-	k.topology = &topology{}
+	k.topology, k.mutable = &topology{}, k.items.Def().MutableTTL
 }
 
 // clear drops the container of a record that is not ready, and deletes the record.

@@ -97,7 +97,7 @@ func TestDropFails(t *testing.T) {
 
 func (d *database) hasContainer(name string) bool { return d != nil && d.containers[name] != nil }
 
-// TestDefinitionAfterCrash: a change of the index policy or of the throughput that a crash cuts off
+// TestDefinitionAfterCrash: a change of the index policy, of the default time to live or of the throughput that a crash cuts off
 // before its record is written is taken back when the store is opened.
 func TestDefinitionAfterCrash(t *testing.T) {
 	s := start(t, &Options{Throttle: true})
@@ -110,6 +110,9 @@ func TestDefinitionAfterCrash(t *testing.T) {
 	if _, err := k.items.SetIndexPolicy(t.Context(), engine.IndexPolicy{}); err != nil {
 		t.Fatal(err)
 	}
+	if err := k.items.SetDefaultTTL(t.Context(), time.Hour); err != nil {
+		t.Fatal(err)
+	}
 	if err := k.items.SetThroughput(t.Context(), 900); err != nil {
 		t.Fatal(err)
 	}
@@ -117,8 +120,8 @@ func TestDefinitionAfterCrash(t *testing.T) {
 		t.Fatal(err)
 	}
 	after := k.items.Def()
-	if fmt.Sprint(before.Index) != fmt.Sprint(after.Index) || after.Throughput != 500 {
-		t.Errorf("index %v and %v RU/s, want %v and 500", after.Index, after.Throughput, before.Index)
+	if fmt.Sprint(before.Index) != fmt.Sprint(after.Index) || after.Throughput != 500 || after.DefaultTTL != 0 {
+		t.Errorf("index %v, %v RU/s, default %v; want %v, 500 and 0", after.Index, after.Throughput, after.DefaultTTL, before.Index)
 	}
 	if _, err := New(t.Context(), s.db, nil); err != nil {
 		t.Fatal(err)

@@ -138,6 +138,18 @@ func (p *containerProperties) checkTTL() *failure {
 	return nil
 }
 
+// storedTTL returns the default time to live as the container of the store has it.
+func (p *containerProperties) storedTTL() time.Duration {
+	switch t := p.DefaultTTL; {
+	case t == nil:
+		return 0
+	case *t < 0:
+		return engine.NoExpiry
+	default:
+		return time.Duration(*t) * time.Second
+	}
+}
+
 func setDefault(at *json.RawMessage, value string) {
 	if len(*at) == 0 || string(*at) == "null" {
 		*at = json.RawMessage(value)
@@ -272,9 +284,9 @@ func (p *containerProperties) engineDef(creationOrder bool) (engine.ContainerDef
 	def := engine.ContainerDef{
 		PartitionKey: p.PartitionKey.Paths,
 		HashVersion:  p.PartitionKey.Version,
-		// Every write says how long its item lives: see container.ttl.
-		DefaultTTL: engine.NoExpiry,
-		Index:      index,
+		DefaultTTL:   p.storedTTL(),
+		MutableTTL:   true,
+		Index:        index,
 		// A script may write more in its transaction than a batch has.
 		Limits: engine.ContainerLimits{ItemBytes: itemBytes + systemBytes, BatchOperations: 10_000, BatchBytes: 4 << 20},
 	}

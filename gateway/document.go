@@ -195,9 +195,12 @@ func (k *container) appendItem(dst, doc []byte, etag engine.ETag, lsn uint64) []
 }
 
 // ttl returns how long an item lives that is written to the container: 0 if the document
-// or the definition of the container of the store says it.
+// or the definition of the container of the store says it. A container that an older build
+// has made has no default in the store, so each write says it.
 func (k *container) ttl(w *written) time.Duration {
 	switch t := k.record.Definition.DefaultTTL; {
+	case k.mutable:
+		return 0
 	case t == nil:
 		return engine.NoExpiry
 	case *t > 0 && !w.hasTTL:

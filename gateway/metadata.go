@@ -364,6 +364,11 @@ func (c *call) replaceContainer(k *container) error {
 		}
 		p.ChangeFeedPolicy = r.Definition.ChangeFeedPolicy
 		r.Definition = *p
+		if k.mutable {
+			if err := k.items.SetDefaultTTL(context.WithoutCancel(c.ctx), p.storedTTL()); err != nil {
+				return err
+			}
+		}
 		_, failed := k.items.SetIndexPolicy(context.WithoutCancel(c.ctx), index)
 		return failed
 	})

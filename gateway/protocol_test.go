@@ -396,6 +396,56 @@ func TestTTL(t *testing.T) {
 	s.do(201, "POST", docs, `{"id":"own","pk":"a"}`, pk, `["a"]`)
 }
 
+// TestDefaultTTLChanged: another defaultTtl holds for the items that are there: those without
+// a ttl of their own go by it, and without one nothing expires.
+func TestDefaultTTLChanged(t *testing.T) {
+	s, c := startTimed(t, Options{})
+	s.do(201, "POST", "/dbs", `{"id":"d"}`)
+	const colls = "/dbs/d/colls"
+	for name, more := range map[string]string{"c": "", "u": `,"uniqueKeyPolicy":{"uniqueKeys":[{"paths":["/u"]}]}`} {
+		definition := `{"id":"` + name + `","partitionKey":{"paths":["/pk"]}` + more
+		s.do(201, "POST", colls, definition+`}`)
+		docs := colls + "/" + name + "/docs"
+		for _, d := range []string{`{"id":"default","pk":"a","u":1}`, `{"id":"own","pk":"a","u":2,"ttl":50}`, `{"id":"ever","pk":"a","u":3,"ttl":-1}`} {
+			s.do(201, "POST", docs, d, pk, `["a"]`)
+		}
+		there := func(when string, want ...string) {
+			t.Helper()
+			found, _ := s.query(docs, "SELECT * FROM c", pk, `["a"]`)
+			if got := ids(t, found); !slices.Equal(slices.Sorted(slices.Values(got)), want) {
+				t.Errorf("%s, %s: %v, want %v", name, when, got, want)
+			}
+			count, _ := s.query(docs, "SELECT VALUE COUNT(1) FROM c", pk, `["a"]`)
+			if got := fmt.Sprintf("%s", count); got != fmt.Sprintf("[%d]", len(want)) {
+				t.Errorf("%s, %s: count %s, want %d", name, when, got, len(want))
+			}
+		}
+		set := func(ttl string) {
+			t.Helper()
+			s.do(200, "PUT", colls+"/"+name, definition+ttl+`}`)
+		}
+		c.Advance(60 * time.Second)
+		there("nothing expires", "default", "ever", "own")
+		set(`,"defaultTtl":-1`)
+		there("what has a time of its own", "default", "ever")
+		set(`,"defaultTtl":30`)
+		there("30 s", "ever")
+		s.do(404, "GET", docs+"/default", "", pk, `["a"]`)
+		set(`,"defaultTtl":100`)
+		there("100 s", "default", "ever")
+		s.do(409, "POST", docs, `{"id":"default","pk":"a","u":4}`, pk, `["a"]`)
+		c.Advance(60 * time.Second)
+		there("later", "ever")
+		s.do(201, "POST", docs, `{"id":"other","pk":"a","u":1}`, pk, `["a"]`)
+		set("")
+		if name == "u" { // another item has its unique values, so it is gone
+			there("nothing expires again", "ever", "other", "own")
+		} else {
+			there("nothing expires again", "default", "ever", "other", "own")
+		}
+	}
+}
+
 // TestOffers: the throughput of a container is found, read and replaced.
 func TestOffers(t *testing.T) {
 	s := start(t, nil)

@@ -147,7 +147,7 @@ func storedPosting(b *testing.B, ordinals []uint32) Posting {
 	if err := w.add(key, ordinals); err != nil {
 		b.Fatal(err)
 	}
-	if err := w.finish(1_000_000, mustCompile(b, All())); err != nil {
+	if err := w.finish(1_000_000, mustCompile(b, All()), false); err != nil {
 		b.Fatal(err)
 	}
 	p, _, err := mustOpen(b, slices.Clone(out)).Lookup(key)

@@ -35,6 +35,9 @@ type Builder struct {
 	// Expect is about how many documents will be added; 0: unknown. The memory that they
 	// are likely to take is then reserved at once.
 	Expect int
+	// Written says that Note also adds when documents without a time of expiry were written.
+	// It is set before the first Note.
+	Written bool
 
 	c     *Compiled
 	limit int64
@@ -100,11 +103,12 @@ type openNode struct {
 
 // versionTerms are the terms that say something of versions.
 type versionTerms struct {
-	deleted, older []uint32
-	expires        []expiry
+	deleted, older   []uint32
+	written, expires []stamped
 }
 
-type expiry struct {
+// stamped is a version with a time stamp.
+type stamped struct {
 	at      int64
 	ordinal uint32
 }
@@ -167,7 +171,9 @@ func (b *Builder) Note(ordinal uint32, v *item.Version, older bool) {
 		b.versions.older = append(b.versions.older, ordinal)
 	}
 	if v.Expires != 0 {
-		b.versions.expires = append(b.versions.expires, expiry{v.Expires, ordinal})
+		b.versions.expires = append(b.versions.expires, stamped{v.Expires, ordinal})
+	} else if b.Written && v.IsDocument() {
+		b.versions.written = append(b.versions.written, stamped{v.Modified, ordinal})
 	}
 }
 

@@ -2,6 +2,7 @@ package index
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -54,7 +55,7 @@ func (b *Builder) WriteTo(emit func([]byte) error, items uint32) error {
 	if err := b.mergeTo(w, streams, items); err != nil {
 		return err
 	}
-	return w.finish(items, b.c)
+	return w.finish(items, b.c, b.Written)
 }
 
 // Close lets go of what the builder holds. It may be called more than once.
@@ -317,22 +318,19 @@ func newVersionStream(v *versionTerms) *versionStream {
 	}
 	add(termDeleted, v.deleted)
 	add(termOlder, v.older)
-	slices.SortStableFunc(v.expires, func(x, y expiry) int {
-		switch {
-		case x.at < y.at:
-			return -1
-		case x.at > y.at:
-			return 1
+	for _, of := range []struct {
+		term     []byte
+		versions []stamped
+	}{{termWritten, v.written}, {termExpires, v.expires}} {
+		slices.SortStableFunc(of.versions, func(x, y stamped) int { return cmp.Compare(x.at, y.at) })
+		for i := 0; i < len(of.versions); {
+			at := of.versions[i].at
+			var ordinals []uint32
+			for ; i < len(of.versions) && of.versions[i].at == at; i++ {
+				ordinals = append(ordinals, of.versions[i].ordinal)
+			}
+			add(appendStamp(of.term, at), ordinals)
 		}
-		return 0
-	})
-	for i := 0; i < len(v.expires); {
-		at, from := v.expires[i].at, i
-		var ordinals []uint32
-		for ; i < len(v.expires) && v.expires[i].at == at; i++ {
-			ordinals = append(ordinals, v.expires[i].ordinal)
-		}
-		add(appendExpires(nil, v.expires[from].at), ordinals)
 	}
 	return s
 }
@@ -427,7 +425,7 @@ func (b *Builder) spillTerms() error {
 	if err := b.mergeTo(w, []stream{s}, b.ordinal+1); err != nil {
 		return err
 	}
-	if err := w.finish(b.ordinal+1, b.c); err != nil {
+	if err := w.finish(b.ordinal+1, b.c, false); err != nil {
 		return err
 	}
 	if err := flush(); err != nil {

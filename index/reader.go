@@ -69,6 +69,7 @@ type Reader struct {
 	table  int64
 	policy int64 // its text
 	plain  atomic.Uint32
+	notes  byte // notesWritten, or 0
 }
 
 // Values of Reader.plain.
@@ -79,7 +80,7 @@ const (
 )
 
 // Plain says that no version of the file is a tombstone, follows a newer one of
-// its key, or expires.
+// its key, or expires, and that none has the term of its time of writing.
 func (r *Reader) Plain() (bool, error) {
 	if p := r.plain.Load(); p != plainUnknown {
 		return p == plainYes, nil
@@ -132,7 +133,7 @@ func Open(src Source) (*Reader, error) {
 		FormatVersion: FormatVersion, Items: le.Uint32(b[12:]), Fingerprint: le.Uint64(b[16:]), Bytes: size,
 		Terms: n(0), Postings: n(1), Singles: n(5), Shorts: n(6), ShortBytes: n(7), Larges: n(8), LargeBytes: n(9),
 	}
-	r.keys, r.table, r.policy = n(2), n(3), n(4)
+	r.keys, r.table, r.policy, r.notes = n(2), n(3), n(4), b[24+8*10]
 	fences := r.policy - r.table
 	if i.Items > MaxItems || r.keys < 0 || r.keys > r.table || r.table > r.policy || r.policy > at || fences%fenceLen != 0 {
 		return nil, src.Corrupt(at, errTrailer)
@@ -150,6 +151,9 @@ func Open(src Source) (*Reader, error) {
 	}
 	return r, nil
 }
+
+// NotesWritten says that the index has the terms of Written.
+func (r *Reader) NotesWritten() bool { return r.notes == notesWritten }
 
 // Info describes the index.
 func (r *Reader) Info() Info { return r.info }

@@ -117,6 +117,7 @@ const termVersions = 0 // their first byte
 var (
 	termDeleted = []byte{termVersions, 'd'} // tombstones
 	termOlder   = []byte{termVersions, 'o'} // older versions of the item before them
+	termWritten = []byte{termVersions, 'w'} // then the time of writing
 	termExpires = []byte{termVersions, 'x'} // then the time of expiry
 )
 
@@ -130,15 +131,21 @@ func Older() Span { return Span{From: termOlder, To: after(termOlder)} }
 // Expired is the span of what expires up to a time in milliseconds since the
 // Unix epoch.
 func Expired(now int64) Span {
-	to := appendExpires(nil, now)
+	to := appendStamp(termExpires, now)
 	if now == math.MaxInt64 {
 		return Span{From: termExpires, To: next(termExpires)}
 	}
 	return Span{From: termExpires, To: after(to)}
 }
 
-func appendExpires(dst []byte, at int64) []byte {
-	return binary.BigEndian.AppendUint64(append(dst, termExpires...), uint64(at)^1<<63)
+// Written is the span of what has no time of expiry and was written before a time, in
+// milliseconds since the Unix epoch. Only an index of which NotesWritten is true has it.
+func Written(before int64) Span {
+	return Span{From: termWritten, To: appendStamp(termWritten, before)}
+}
+
+func appendStamp(term []byte, at int64) []byte {
+	return binary.BigEndian.AppendUint64(append([]byte(nil), term...), uint64(at)^1<<63)
 }
 
 // Documents is the span of all terms of documents: those of versions come before

@@ -135,8 +135,11 @@ func (w *writer) finishBlock() error {
 	return err
 }
 
+// notesWritten is in the trailer of an index that has times of writing.
+const notesWritten = 1
+
 // finish writes what follows the blocks.
-func (w *writer) finish(items uint32, c *Compiled) error {
+func (w *writer) finish(items uint32, c *Compiled, written bool) error {
 	if w.begun {
 		if err := w.finishBlock(); err != nil {
 			return err
@@ -167,6 +170,9 @@ func (w *writer) finish(items uint32, c *Compiled) error {
 	t = le.AppendUint64(t, c.Fingerprint())
 	for _, n := range [...]int64{i.Terms, i.Postings, keys, table, text, i.Singles, i.Shorts, i.ShortBytes, i.Larges, i.LargeBytes} {
 		t = le.AppendUint64(t, uint64(n))
+	}
+	if written {
+		t = append(t, notesWritten)
 	}
 	return w.write(append(t, make([]byte, trailerLen-len(t))...))
 }

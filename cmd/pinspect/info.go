@@ -101,6 +101,7 @@ type settings struct {
 	NoBurst               bool       `json:"no_burst,omitempty"`
 	HashVersion           int        `json:"hash_version,omitempty"`  // 1: keys are placed by version 1 of the hash
 	TTLSeconds            float64    `json:"default_ttl_s,omitempty"` // -1: items have one of their own
+	MutableTTL            bool       `json:"mutable_ttl,omitempty"`   // the default can be changed
 	UniqueKeys            [][]string `json:"unique_keys,omitempty"`
 	ItemBytes             int64      `json:"item_limit_bytes"`
 	LogicalPartitionBytes int64      `json:"logical_partition_limit_bytes"`
@@ -111,7 +112,7 @@ type settings struct {
 
 func describeSettings(def *engine.ContainerDef) settings {
 	s := settings{
-		Throughput: def.Throughput, NoBurst: def.NoBurst, HashVersion: def.HashVersion, TTLSeconds: def.DefaultTTL.Seconds(), UniqueKeys: def.UniqueKeys,
+		Throughput: def.Throughput, NoBurst: def.NoBurst, HashVersion: def.HashVersion, TTLSeconds: def.DefaultTTL.Seconds(), MutableTTL: def.MutableTTL, UniqueKeys: def.UniqueKeys,
 		ItemBytes: def.Limits.ItemBytes, LogicalPartitionBytes: def.Limits.LogicalPartitionBytes, LogicalThroughput: def.Limits.LogicalPartitionThroughput, BatchBytes: def.Limits.BatchBytes,
 	}
 	if def.DefaultTTL < 0 {
@@ -144,6 +145,9 @@ func (s *settings) text() string {
 		parts = append(parts, "items expire after "+time.Duration(s.TTLSeconds*float64(time.Second)).String())
 	case s.TTLSeconds < 0:
 		parts = append(parts, "items with a ttl expire")
+	}
+	if s.MutableTTL {
+		parts = append(parts, "the default time to live can be changed")
 	}
 	for _, paths := range s.UniqueKeys {
 		parts = append(parts, "unique "+printable(strings.Join(paths, ",")))

@@ -59,8 +59,9 @@ import (
 
 // Version is the newest version of the format. Version 2 is written where the catalog has
 // limits of logical partitions, version 3 where it has absent ranges, version 4 where it has
-// composite indexes, version 5 where it has keys of version 1, and version 1 otherwise.
-const Version = 5
+// composite indexes, version 5 where it has keys of version 1, version 6 where the
+// default time to live of a container can be changed, and version 1 otherwise.
+const Version = 6
 
 // version returns the version in which a backup with this catalog is written.
 func (c *Catalog) version() uint32 {

@@ -9,6 +9,7 @@ import (
 	"math"
 
 	"github.com/cleavestore/cleave/index"
+	"github.com/cleavestore/cleave/internal/lifetime"
 	"github.com/cleavestore/cleave/internal/lsm"
 )
 
@@ -21,8 +22,8 @@ type Count struct {
 	Exact                                       bool
 }
 
-// Of counts what a version holds for readers that begin at the time now.
-func Of(v *lsm.Version, now int64) Count {
+// Of counts what a version holds for readers that go by past.
+func Of(v *lsm.Version, past lifetime.Past) Count {
 	c := Count{
 		Items: v.Active.Items(), RawBytes: v.DocumentBytes(), MemBytes: v.Active.Bytes(),
 		Memtables: len(v.Frozen), Runs: len(v.Runs),
@@ -49,7 +50,7 @@ func Of(v *lsm.Version, now int64) Count {
 		c.Tombstones += f.Share(props.Tombstones)
 		c.RawBytes += f.RawBytes()
 	}
-	dead := v.Dead(now)
+	dead := v.Dead(past)
 	c.Dead = int64(math.Ceil(dead))
 	c.Exact = known && c.Memtables+c.Runs <= 1 && v.Active.Versions() == 0 && dead == 0
 	return c
@@ -106,11 +107,11 @@ func HoldsChanges(v *lsm.Version, floor uint64) bool {
 	return false
 }
 
-// HoldsExpired says whether files have items that have expired by the time now and that
-// compactions keep: they drop only those that had expired at the time purgeable.
-func HoldsExpired(v *lsm.Version, now, purgeable int64) bool {
+// HoldsExpired says whether files have items that have expired and that compactions keep:
+// they drop only those that are removable.
+func HoldsExpired(v *lsm.Version, past, removable lifetime.Past) bool {
 	for _, r := range v.Runs {
-		if r.Expiring.Expired(now) > r.Expiring.Expired(purgeable) {
+		if r.Expiring.Gone(past) > r.Expiring.Gone(removable) {
 			return true
 		}
 	}

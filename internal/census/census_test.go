@@ -7,6 +7,7 @@ import (
 
 	"github.com/cleavestore/cleave/index"
 	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/lifetime"
 	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/internal/lsmtest"
 	"github.com/cleavestore/cleave/internal/manifest"
@@ -61,15 +62,15 @@ func written(t *testing.T, fs vfs.FS, name string, documents, tombstones int) *l
 func TestOf(t *testing.T) {
 	s := lsmtest.New(t, 16<<20)
 	tree := s.Tree()
-	if c := Of(tree.Version.Load(), 0); c != (Count{Exact: true, MemBytes: c.MemBytes}) {
+	if c := Of(tree.Version.Load(), lifetime.Past{}); c != (Count{Exact: true, MemBytes: c.MemBytes}) {
 		t.Errorf("empty: %+v", c)
 	}
 	s.Put(tree, partmap.String("k"), "a", item.Version{Body: make([]byte, 10)})
-	if c := Of(tree.Version.Load(), 0); c.Items != 1 || c.RawBytes != 10 || c.Memtables != 1 || c.Exact {
+	if c := Of(tree.Version.Load(), lifetime.Past{}); c.Items != 1 || c.RawBytes != 10 || c.Memtables != 1 || c.Exact {
 		t.Errorf("one memtable: %+v", c)
 	}
 	s.Freeze(tree)
-	if c := Of(tree.Version.Load(), 0); c.Items != 1 || c.RawBytes != 10 || c.Memtables != 1 || !c.Exact {
+	if c := Of(tree.Version.Load(), lifetime.Past{}); c.Items != 1 || c.RawBytes != 10 || c.Memtables != 1 || !c.Exact {
 		t.Errorf("one frozen memtable: %+v", c)
 	}
 	s.Put(tree, partmap.String("k"), "b", item.Version{Body: make([]byte, 5)})
@@ -78,14 +79,14 @@ func TestOf(t *testing.T) {
 	v := *tree.Version.Load()
 	v.SetRuns([]*lsm.Run{{Files: []*lsm.File{f}}})
 	want := Count{Items: 8, Tombstones: 2, Dead: 2, Logical: 2, RawBytes: 615, FileBytes: 1000, Memtables: 2, Runs: 1, Files: 1}
-	got := Of(&v, 0)
+	got := Of(&v, lifetime.Past{})
 	if want.MemBytes = got.MemBytes; got != want || got.MemBytes < v.Active.Bytes()+v.Frozen[0].Bytes() {
 		t.Errorf("%+v, want %+v", got, want)
 	}
 
 	alone := lsm.Version{Active: s.Tree().Version.Load().Active}
 	alone.SetRuns([]*lsm.Run{{Files: []*lsm.File{written(t, vfs.NewMem(), "f", 6, 0)}}})
-	if c := Of(&alone, 0); c.Items != 6 || !c.Exact {
+	if c := Of(&alone, lifetime.Past{}); c.Items != 6 || !c.Exact {
 		t.Errorf("a file without tombstones: %+v", c)
 	}
 }
@@ -152,7 +153,7 @@ func TestHolds(t *testing.T) {
 	if HoldsChanges(&v, 1) {
 		t.Error("without a deleted version")
 	}
-	if HoldsExpired(&v, 1<<40, 0) {
+	if HoldsExpired(&v, lifetime.Past{Expired: 1 << 40}, lifetime.Past{}) {
 		t.Error("nothing expires")
 	}
 }

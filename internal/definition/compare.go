@@ -30,6 +30,10 @@ func (d *Def) Compare(asked *Def) *Difference {
 	if d.Kind != JSON || d.Replicated || d.Synthetic.Random() {
 		byCopy = anew
 	}
+	byTTL := byCopy
+	if d.MutableTTL {
+		byTTL = "Container.SetDefaultTTL changes it"
+	}
 	switch {
 	case d.Kind != asked.Kind:
 		return &Difference{"Kind", d.Kind.String(), asked.Kind.String(), anew}
@@ -50,7 +54,8 @@ func (d *Def) Compare(asked *Def) *Difference {
 		change      string
 	}{
 		{"Compression", d.Compression, asked.Compression, byCopy},
-		{"DefaultTTL", d.DefaultTTL, Duration(Millis(asked.DefaultTTL)), byCopy},
+		{"DefaultTTL", d.DefaultTTL, Duration(Millis(asked.DefaultTTL)), byTTL},
+		{"MutableTTL", d.MutableTTL, asked.MutableTTL, byCopy},
 		{"Throughput", d.Throughput, asked.Throughput, "Container.SetThroughput changes it"},
 		{"NoBurst", d.NoBurst, asked.NoBurst, byCopy},
 		{"Replicated", d.Replicated, asked.Replicated, anew},

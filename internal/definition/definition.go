@@ -88,6 +88,7 @@ type Def struct {
 	Compression     segment.Compression
 	MinPartitions   int
 	DefaultTTL      time.Duration
+	MutableTTL      bool
 	Throughput      float64
 	NoBurst         bool
 	Replicated      bool
@@ -145,8 +146,11 @@ func (d *Def) check() error {
 	if err := within("MinPartitions", &d.MinPartitions, 1, 1, MaxPartitions); err != nil {
 		return err
 	}
-	if d.DefaultTTL < 0 && d.DefaultTTL != NoExpiry || d.DefaultTTL > 0 && d.DefaultTTL < leastTTL {
-		return fmt.Errorf("DefaultTTL %v: 0, NoExpiry or at least a millisecond", d.DefaultTTL)
+	if err := CheckTTL(d.DefaultTTL); err != nil {
+		return err
+	}
+	if d.MutableTTL && d.Replicated {
+		return errors.New("MutableTTL of a replicated container: a change would have to be an entry of its log")
 	}
 	if d.ChangeRetention != 0 && d.Replicated {
 		return errors.New("ChangeRetention of a replicated container: its log has all versions")
@@ -231,6 +235,14 @@ func (d *Def) checkHash() error {
 		return errors.New("HashVersion 1: the partition key has one path, and is not synthetic")
 	case d.Replicated:
 		return errors.New("HashVersion 1 of a replicated container: its groups route by version 2")
+	}
+	return nil
+}
+
+// CheckTTL returns an error if a container cannot have this DefaultTTL.
+func CheckTTL(ttl time.Duration) error {
+	if ttl < 0 && ttl != NoExpiry || ttl > 0 && ttl < leastTTL {
+		return fmt.Errorf("DefaultTTL %v: 0, NoExpiry or at least a millisecond", ttl)
 	}
 	return nil
 }

@@ -17,7 +17,7 @@ import (
 // full is a definition that says something in every field.
 func full() Def {
 	return Def{
-		PartitionKey: []string{"/a", "/b/c"}, Compression: segment.Small, MinPartitions: 3, DefaultTTL: NoExpiry, Throughput: 500, NoBurst: true,
+		PartitionKey: []string{"/a", "/b/c"}, Compression: segment.Small, MinPartitions: 3, DefaultTTL: NoExpiry, MutableTTL: true, Throughput: 500, NoBurst: true,
 		Limits:          Limits{ItemBytes: 1, LogicalPartitionBytes: 2, BatchOperations: 3, BatchBytes: 4, PartitionThroughput: 5e3, LogicalPartitionThroughput: 6},
 		ChangeRetention: time.Hour, Index: index.Policy{Include: []string{"/*"}, Exclude: []string{"/x/?"}}, UniqueKeys: [][]string{{"/u"}, {"/v", "/w"}},
 	}
@@ -57,7 +57,8 @@ func TestRefused(t *testing.T) {
 		{"MinPartitions -1", func(d *Def) { d.MinPartitions = -1 }},
 		{"DefaultTTL 999µs", func(d *Def) { d.DefaultTTL = time.Millisecond - time.Microsecond }},
 		{"DefaultTTL -2ns", func(d *Def) { d.DefaultTTL = -2 }},
-		{"ChangeRetention of a replicated", func(d *Def) { d.Replicated = true }},
+		{"ChangeRetention of a replicated", func(d *Def) { d.MutableTTL, d.Replicated = false, true }},
+		{"MutableTTL of a replicated", func(d *Def) { d.ChangeRetention, d.MutableTTL, d.Replicated = 0, true, true }},
 		{"ChangeRetention 999ms", func(d *Def) { d.ChangeRetention = 999 * time.Millisecond }},
 		{"ChangeRetention -1s", func(d *Def) { d.ChangeRetention = -time.Second }},
 		{"Limits.ItemBytes 3145729", func(d *Def) { d.Limits.ItemBytes = MaxItemBytes + 1 }},
@@ -171,7 +172,7 @@ func TestCompile(t *testing.T) {
 // nothing.
 func TestCompare(t *testing.T) {
 	have := full()
-	have.NoBurst = false
+	have.NoBurst, have.MutableTTL = false, false
 	if d := have.Compare(&have); d != nil {
 		t.Errorf("itself: %+v", d)
 	}
@@ -208,7 +209,7 @@ func TestCompare(t *testing.T) {
 				other.UniqueKeys = nil
 			case "Compression":
 				other.Compression = segment.None
-			case "NoBurst", "Replicated":
+			case "NoBurst", "Replicated", "MutableTTL":
 				v.SetBool(true)
 			case "Kind":
 				v.SetUint(1)

@@ -20,7 +20,7 @@ func (d *Def) Manifest(id uint32, name string) manifest.Container {
 		Kind: d.Kind.String(), Compression: d.Compression.String(), UniqueKeys: d.UniqueKeys, Index: StoredIndex(d.Index),
 		MaxItemBytes: d.Limits.ItemBytes, MaxLogicalKey: d.Limits.LogicalPartitionBytes, MaxLogicalThroughput: d.Limits.LogicalPartitionThroughput,
 		MaxBatchOps: d.Limits.BatchOperations, MaxBatchBytes: d.Limits.BatchBytes,
-		DefaultTTL: Millis(d.DefaultTTL), ChangeRetention: d.ChangeRetention.Milliseconds(), Replicated: d.Replicated,
+		DefaultTTL: Millis(d.DefaultTTL), MutableTTL: d.MutableTTL, ChangeRetention: d.ChangeRetention.Milliseconds(), Replicated: d.Replicated,
 		Throughput: d.Throughput, MaxThroughput: d.Limits.PartitionThroughput, NoBurst: d.NoBurst,
 	}
 	if d.Synthetic != nil {
@@ -34,7 +34,7 @@ func (d *Def) Manifest(id uint32, name string) manifest.Container {
 func FromManifest(m *manifest.Container, partitions int) (d Def, err error) {
 	d = Def{
 		PartitionKey: m.PartitionKey, HashVersion: m.HashVersion, Synthetic: (*synthetickey.Rule)(m.Synthetic), MinPartitions: partitions, UniqueKeys: m.UniqueKeys,
-		DefaultTTL: Duration(m.DefaultTTL), ChangeRetention: time.Duration(m.ChangeRetention) * time.Millisecond, Replicated: m.Replicated,
+		DefaultTTL: Duration(m.DefaultTTL), MutableTTL: m.MutableTTL, ChangeRetention: time.Duration(m.ChangeRetention) * time.Millisecond, Replicated: m.Replicated,
 		Limits: Limits{
 			ItemBytes: m.MaxItemBytes, LogicalPartitionBytes: m.MaxLogicalKey, PartitionThroughput: m.MaxThroughput,
 			BatchOperations: m.MaxBatchOps, BatchBytes: m.MaxBatchBytes, LogicalPartitionThroughput: m.MaxLogicalThroughput,

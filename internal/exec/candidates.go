@@ -7,6 +7,7 @@ import (
 
 	"github.com/cleavestore/cleave/index"
 	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/lifetime"
 	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/internal/memtable"
 )
@@ -119,11 +120,11 @@ type candidateSource struct {
 // belong to the partition. whole says that these are all keys of the partition. open
 // returns false if indexes cannot answer, for instance because a file has no index for
 // the policy: then the documents must be read.
-func (c *candidates) open(p Part, v *lsm.Version, at uint64, now int64, lo, hi *item.Key, whole bool) (bool, error) {
+func (c *candidates) open(p Part, v *lsm.Version, at uint64, past lifetime.Past, lo, hi *item.Key, whole bool) (bool, error) {
 	c.close()
 	c.version, c.sets.ctx = v, c.ctx
 	c.lo, c.hi, c.kept = lo, hi, &p.Data().Env.Kept
-	if err := c.set.Open(p.Data(), v, at, now, c.policy, !c.few, lo, hi); err != nil {
+	if err := c.set.Open(p.Data(), v, at, past, c.policy, !c.few, lo, hi); err != nil {
 		return false, err
 	}
 	c.set.Ctx = c.ctx
@@ -582,7 +583,7 @@ func (c *candidates) count(match func(*item.Key, *item.Version) bool) (n int64, 
 			return 0, false, nil
 		}
 		for c.start(s, c.lo); s.ok; c.advance(s) {
-			if lsm.Shown(&s.ver, c.set.Now) && match(&s.key, &s.ver) {
+			if lsm.Shown(&s.ver, c.set.Past) && match(&s.key, &s.ver) {
 				n++
 			}
 		}
@@ -592,7 +593,7 @@ func (c *candidates) count(match func(*item.Key, *item.Version) bool) (n int64, 
 
 // findCandidates moves the candidates to the first one of the next batch of a scan. It
 // returns false if indexes cannot answer for the version.
-func (s *scanner) findCandidates(p Part, v *lsm.Version, at uint64, now int64) (bool, error) {
+func (s *scanner) findCandidates(p Part, v *lsm.Version, at uint64, past lifetime.Past) (bool, error) {
 	c := s.candidates
 	if c.version == v {
 		if c.fits {
@@ -601,7 +602,7 @@ func (s *scanner) findCandidates(p Part, v *lsm.Version, at uint64, now int64) (
 		return c.fits, nil
 	}
 	lo, hi := s.limits(&c.limits, p)
-	if fits, err := c.open(p, v, at, now, lo, hi, !s.onlyKey && s.within == nil); !fits || err != nil {
+	if fits, err := c.open(p, v, at, past, lo, hi, !s.onlyKey && s.within == nil); !fits || err != nil {
 		return false, err
 	}
 	if s.bounded && item.Compare(lo, &s.bound.Key) < 0 {

@@ -7,6 +7,7 @@ import (
 	"github.com/cleavestore/cleave/internal/cost"
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/jsondoc"
+	"github.com/cleavestore/cleave/internal/lifetime"
 	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/internal/query"
 	"github.com/cleavestore/cleave/partmap"
@@ -25,7 +26,7 @@ func (e *Execution) countUnit(ctx context.Context, u *unit, to *query.Grouper, t
 	if err := e.admit(e.h.Find(u.rng.Min), u); err != nil {
 		return false, nil, err
 	}
-	visit := func(p Part, v *lsm.Version, now int64, lo, hi *item.Key, whole bool) error {
+	visit := func(p Part, v *lsm.Version, past lifetime.Past, lo, hi *item.Key, whole bool) error {
 		if err := p.Admit(u.key.Encoded()); err != nil {
 			return err
 		}
@@ -34,7 +35,7 @@ func (e *Execution) countUnit(ctx context.Context, u *unit, to *query.Grouper, t
 		c.ctx, c.lookup, c.few, c.sure, c.paged = ctx, e.look, u.key.Valid(), true, e.Select.Limit > 0
 		c.onlyCount = len(paths) == 0
 		defer func() { e.terms.Add(c.sets.terms) }()
-		fits, err := c.open(p, v, u.at, now, lo, hi, whole)
+		fits, err := c.open(p, v, u.at, past, lo, hi, whole)
 		if err != nil || !fits {
 			all = all && err != nil
 			return err
@@ -175,7 +176,7 @@ func (c *candidates) having(s *candidateSource, p *index.Posting) (int, error) {
 // that it is all of the partition. If a partition was replaced meanwhile, inParts visits
 // the partitions that replaced it instead. If visit was not admitted, inParts waits outside of
 // the guard and calls it again.
-func (e *Execution) inParts(ctx context.Context, u *unit, visit func(p Part, v *lsm.Version, now int64, lo, hi *item.Key, whole bool) error) error {
+func (e *Execution) inParts(ctx context.Context, u *unit, visit func(p Part, v *lsm.Version, past lifetime.Past, lo, hi *item.Key, whole bool) error) error {
 	part := u.rng
 	one := u.key.Valid()
 	for one || !part.Empty() {
@@ -184,14 +185,14 @@ func (e *Execution) inParts(ctx context.Context, u *unit, visit func(p Part, v *
 		err := e.inPart(ctx, p, u.installEpoch, func(v *lsm.Version) error {
 			if one {
 				lo, hi := lsm.LimitsOf(&item.Key{Hash: part.Min.Head(), EPK: part.Min.Bytes(), PK: u.key.Encoded()})
-				return visit(p, v, p.Now(), lo, hi, false)
+				return visit(p, v, p.Past(), lo, hi, false)
 			}
 			common := intersection(part, of)
 			within := p.Data().Bounds()
 			if common != of {
 				within = lsm.NewBounds(common, e.h.Levels())
 			}
-			return visit(p, v, p.Now(), &within.Lo, &within.Hi, common == of)
+			return visit(p, v, p.Past(), &within.Lo, &within.Hi, common == of)
 		})
 		if err == lsm.ErrMoved {
 			continue

@@ -11,6 +11,7 @@ import (
 	"github.com/cleavestore/cleave/index"
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/jsondoc"
+	"github.com/cleavestore/cleave/internal/lifetime"
 	"github.com/cleavestore/cleave/internal/pins"
 	"github.com/cleavestore/cleave/internal/query"
 	"github.com/cleavestore/cleave/partmap"
@@ -24,12 +25,12 @@ import (
 // its scan goes on in the partitions that now hold this part.
 type Execution struct {
 	Query
-	ctx  context.Context
-	h    Host
-	to   *Progress
-	skip int                     // results to leave out before the first
-	left int                     // results still wanted
-	now  func(partmap.EPK) int64 // of a pass: see scanner.now
+	ctx   context.Context
+	h     Host
+	to    *Progress
+	skip  int                             // results to leave out before the first
+	left  int                             // results still wanted
+	pasts func(partmap.EPK) lifetime.Past // of a pass: see scanner.pasts
 
 	units   []unit
 	first   [1]unit      // memory of units
@@ -464,7 +465,7 @@ func (e *Execution) scan(ctx context.Context, u *unit, after *item.Key, limit in
 	sc := scanners.Get().(*scanner)
 	defer sc.release()
 	sc.begin(ctx, e.h, &ScanOptions{Snapshot: e.Snapshot, Limit: limit})
-	sc.accept, sc.installEpoch, sc.now, sc.visited = accept, u.installEpoch, e.now, u.same
+	sc.accept, sc.installEpoch, sc.pasts, sc.visited = accept, u.installEpoch, e.pasts, u.same
 	if e.look != nil && (e.look.plan.op != planAll || order != nil) {
 		c := candidatesPool.Get().(*candidates)
 		c.ctx, c.lookup, c.few, c.order, c.stepwise = ctx, e.look, u.key.Valid(), order, limit > 0

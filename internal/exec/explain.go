@@ -4,6 +4,7 @@ import (
 	"github.com/cleavestore/cleave/index"
 	"github.com/cleavestore/cleave/internal/cost"
 	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/lifetime"
 	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/internal/query"
 	"github.com/cleavestore/cleave/partmap"
@@ -44,8 +45,8 @@ func (e *Execution) Explain() (x Explanation, err error) {
 	x.Composite, x.SuggestComposite = e.composites(), e.suggestComposite()
 	for i := range e.units {
 		u := &e.units[i]
-		err := e.inParts(e.ctx, u, func(p Part, v *lsm.Version, now int64, lo, hi *item.Key, whole bool) error {
-			px, err := e.explainPart(u, p, v, now, lo, hi, whole)
+		err := e.inParts(e.ctx, u, func(p Part, v *lsm.Version, past lifetime.Past, lo, hi *item.Key, whole bool) error {
+			px, err := e.explainPart(u, p, v, past, lo, hi, whole)
 			reads := e.readsOf(&px) * cost.Read(int(v.RawBytes/max(1, px.Versions)))
 			if n := len(x.Parts); u.same && n > 0 && x.Parts[n-1].ID == px.ID {
 				same := &x.Parts[n-1]
@@ -130,7 +131,7 @@ func (e *Execution) byIndex() bool {
 }
 
 // explainPart asks the indexes of a partition.
-func (e *Execution) explainPart(u *unit, p Part, v *lsm.Version, now int64, lo, hi *item.Key, whole bool) (PartExplanation, error) {
+func (e *Execution) explainPart(u *unit, p Part, v *lsm.Version, past lifetime.Past, lo, hi *item.Key, whole bool) (PartExplanation, error) {
 	px := PartExplanation{ID: p.Data().ID, Runs: len(v.Runs), Versions: int64(v.Active.Versions()), NoIndex: true}
 	for k := range v.Frozen {
 		px.Versions += int64(v.Frozen[k].Versions())
@@ -144,7 +145,7 @@ func (e *Execution) explainPart(u *unit, p Part, v *lsm.Version, now int64, lo, 
 	c := candidatesPool.Get().(*candidates)
 	defer c.release()
 	c.ctx, c.lookup, c.few, c.sure = e.ctx, e.look, u.key.Valid(), true
-	fits, err := c.open(p, v, u.at, now, lo, hi, whole)
+	fits, err := c.open(p, v, u.at, past, lo, hi, whole)
 	px.NoIndex = !fits
 	px.Sources, px.Candidates = len(c.sources), c.found
 	return px, err

@@ -6,6 +6,7 @@ import (
 
 	"github.com/cleavestore/cleave/index"
 	"github.com/cleavestore/cleave/internal/epoch"
+	"github.com/cleavestore/cleave/internal/lifetime"
 	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/internal/pins"
 	"github.com/cleavestore/cleave/partmap"
@@ -27,9 +28,9 @@ type Host interface {
 	Levels() int
 	// Policy says what is indexed; nil: nothing is.
 	Policy() *index.Compiled
-	// Times fixes the present: what it returns gives, for the physical partition that begins
-	// at a place, the time by which items have expired, in milliseconds.
-	Times() func(at partmap.EPK) int64
+	// Pasts fixes the present: what it returns says, for the physical partition that begins
+	// at a place, which items have expired.
+	Pasts() func(at partmap.EPK) lifetime.Past
 	// Pin pins a sequence that is pinned already once more.
 	Pin(by pins.Reader, at uint64)
 	// Unpin releases a pin.
@@ -81,8 +82,8 @@ type Part interface {
 	// Hold is Load with the files of the version kept readable until release is called.
 	// Its memtables are not held.
 	Hold() (v *lsm.Version, release func(), err error)
-	// Now returns the time by which its items have expired, in milliseconds.
-	Now() int64
+	// Past says which of its items have expired.
+	Past() lifetime.Past
 	// Admit refuses a call while the throughput of the partition, or of the logical
 	// partition pk, is consumed; pk is nil in a call on more than one.
 	Admit(pk []byte) error
@@ -101,8 +102,8 @@ type Snapshot interface {
 	// Cut returns the sequence at which the snapshot sees the physical partition that
 	// begins at a place, and the number of installations when it was taken.
 	Cut(at partmap.EPK) (seq, installEpoch uint64)
-	// Now returns the time by which items have expired, in milliseconds; 0: the partition's.
-	Now() int64
+	// Past says which items have expired; the zero Past: as the partition says.
+	Past() lifetime.Past
 }
 
 // locate returns the partition that find finds, the sequence at which it is read, and
@@ -127,7 +128,7 @@ type Row struct {
 	ID       string
 	Seq      uint64
 	Modified int64   // milliseconds
-	Expires  int64   // milliseconds; 0: never
+	Expires  int64   // as the version has it: see package lifetime
 	Charge   float64 // RU
 	Body     []byte
 }

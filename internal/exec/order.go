@@ -51,7 +51,7 @@ func (e *Execution) runOrdered(yield func(*Row) bool) error {
 		e.to.Stats.Passes++
 		// A pass goes by one time. An item that expired during the pass would make room
 		// among the first candidates for one that the pass has already left out.
-		e.now = e.h.Times()
+		e.pasts = e.h.Pasts()
 		top, more, err := e.pass(&passStart{after, inclusive, first})
 		if err != nil {
 			return err

@@ -9,6 +9,7 @@ import (
 
 	"github.com/cleavestore/cleave/internal/cost"
 	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/lifetime"
 	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/internal/pins"
 	"github.com/cleavestore/cleave/partmap"
@@ -142,16 +143,16 @@ type scanner struct {
 	ids          item.IDRange // of the results, if onlyKey
 	reverse      bool
 	borrow       bool
-	left         int                     // items still wanted
-	installEpoch uint64                  // installations in the container when the sequence was taken
-	now          func(partmap.EPK) int64 // Host.Times; nil: the present at each batch
-	admitted     bool                    // ScanOptions.Admitted
-	begun        bool                    // its first batch was read: from now on it waits where it is throttled
-	visit        float64                 // RU of the visit of the partition, which the next item carries
-	charged      *float64                // ScanOptions.Charge
-	visited      bool                    // with accept: the visit of the first partition is already paid for
-	read         float64                 // with accept: RU of the items of this batch that were shown to it
-	spent        float64                 // with accept: RU of all batches
+	left         int                             // items still wanted
+	installEpoch uint64                          // installations in the container when the sequence was taken
+	pasts        func(partmap.EPK) lifetime.Past // Host.Pasts; nil: the present at each batch
+	admitted     bool                            // ScanOptions.Admitted
+	begun        bool                            // its first batch was read: from now on it waits where it is throttled
+	visit        float64                         // RU of the visit of the partition, which the next item carries
+	charged      *float64                        // ScanOptions.Charge
+	visited      bool                            // with accept: the visit of the first partition is already paid for
+	read         float64                         // with accept: RU of the items of this batch that were shown to it
+	spent        float64                         // with accept: RU of all batches
 
 	timed           bool
 	took, throttled time.Duration // by reading batches, and by waiting to be admitted
@@ -391,23 +392,23 @@ func (s *scanner) fill(p Part, at uint64) (more bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	var now int64
+	var past lifetime.Past
 	switch {
-	case s.now != nil:
-		now = s.now(p.Data().Range.Min)
+	case s.pasts != nil:
+		past = s.pasts(p.Data().Range.Min)
 	case s.snapshot != nil:
-		now = s.snapshot.Now()
+		past = s.snapshot.Past()
 	}
-	if now == 0 {
-		now = p.Now()
+	if past == (lifetime.Past{}) {
+		past = p.Past()
 	}
 	if c := s.candidates; c != nil {
-		fits, err := s.findCandidates(p, v, at, now)
+		fits, err := s.findCandidates(p, v, at, past)
 		if err != nil {
 			return false, s.h.ReadError(err)
 		}
 		if fits {
-			return s.collect(c, now)
+			return s.collect(c, past)
 		}
 	}
 	if s.cursors.Version == v {
@@ -425,7 +426,7 @@ func (s *scanner) fill(p Part, at uint64) (more bool, err error) {
 		}
 		s.seek()
 	}
-	return s.collect(&s.cursors, now)
+	return s.collect(&s.cursors, past)
 }
 
 // keyCursor iterates over the input of a scan: all items, or those that indexes name.
@@ -438,7 +439,7 @@ type keyCursor interface {
 }
 
 // collect fills the batch from a cursor.
-func (s *scanner) collect(c keyCursor, now int64) (more bool, err error) {
+func (s *scanner) collect(c keyCursor, past lifetime.Past) (more bool, err error) {
 	limit := scanBatchPassed
 	if s.accept != nil {
 		limit = scanBatchTested
@@ -455,7 +456,7 @@ func (s *scanner) collect(c keyCursor, now int64) (more bool, err error) {
 			if v.Seq > s.since && !(s.unique && k.Marked()) && (v.Deleted() || v.IsDocument()) {
 				s.take(k, v, v.Body)
 			}
-		} else if lsm.Shown(v, now) || s.claims && v.Flags == item.Claim {
+		} else if lsm.Shown(v, past) || s.claims && v.Flags == item.Claim {
 			body, ok := v.Body, true
 			if s.accept != nil {
 				s.read += cost.Read(len(v.Body))

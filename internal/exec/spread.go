@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/lifetime"
 	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/internal/mergecut"
 	"github.com/cleavestore/cleave/internal/toprows"
@@ -138,7 +139,7 @@ func (e *Execution) tellUnit(ctx context.Context, u *unit, o *indexOrder) error 
 		o.told.Behind = append(bytes.Clone(u.rng.Min.Bytes()), 0xFF)
 	}
 	o.reach = o.most
-	err := e.inParts(ctx, u, func(p Part, v *lsm.Version, now int64, lo, hi *item.Key, whole bool) error {
+	err := e.inParts(ctx, u, func(p Part, v *lsm.Version, past lifetime.Past, lo, hi *item.Key, whole bool) error {
 		if err := p.Admit(u.key.Encoded()); err != nil {
 			return err
 		}
@@ -146,10 +147,10 @@ func (e *Execution) tellUnit(ctx context.Context, u *unit, o *indexOrder) error 
 		defer c.release()
 		c.ctx, c.lookup, c.few, c.order, c.paged, c.units = ctx, e.look, u.key.Valid(), o, e.bounded(), len(e.units)
 		defer func() { e.terms.Add(c.sets.terms) }()
-		if of := e.now(p.Data().Range.Min); of != 0 {
-			now = of
+		if of := e.pasts(p.Data().Range.Min); of != (lifetime.Past{}) {
+			past = of
 		}
-		_, err := c.open(p, v, u.at, now, lo, hi, whole)
+		_, err := c.open(p, v, u.at, past, lo, hi, whole)
 		return err
 	})
 	o.told.End = o.end

@@ -27,6 +27,7 @@ import (
 	"time"
 
 	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/lifetime"
 	"github.com/cleavestore/cleave/internal/lsm"
 )
 
@@ -49,23 +50,26 @@ type Pass struct {
 	again time.Duration // earliest time of the next pass, since the store was opened
 	seq   uint64        // newest visible sequence of the pass
 	next  int64         // earliest expiry of the items that were left, milliseconds; 0: none expires
+	// changes counts those of the default time to live when the pass began: next depends on it.
+	changes uint64
 }
 
 // Due says whether a pass may find something: at the time open since the opening of the
-// store, with the newest visible sequence seq, for what had expired by purge.
-func (p *Pass) Due(open time.Duration, seq uint64, purge int64) bool {
+// store, with the newest visible sequence seq, for what had expired by purge. changes counts those
+// of the default time to live.
+func (p *Pass) Due(open time.Duration, seq uint64, purge int64, changes uint64) bool {
 	if open < p.again {
 		return false
 	}
 	// Nothing was written since the last pass, and nothing more has expired?
-	return seq != p.seq || p.next != 0 && p.next <= purge
+	return seq != p.seq || changes != p.changes || p.next != 0 && p.next <= purge
 }
 
 // Ended returns a pass that began at open and took so long. It has seen all up to seq, and
-// left items the first of which expires at next. An error leaves unknown what it has seen:
+// left items the first of which expires at next, where changes were made. An error leaves unknown what it has seen:
 // then seq and next are 0, and the next pass looks again.
-func Ended(open, took time.Duration, seq uint64, next int64) Pass {
-	return Pass{again: open + took + max(leastRest, share*took), seq: seq, next: next}
+func Ended(open, took time.Duration, seq uint64, next int64, changes uint64) Pass {
+	return Pass{again: open + took + max(leastRest, share*took), seq: seq, next: next, changes: changes}
 }
 
 const (
@@ -79,19 +83,47 @@ type Item struct {
 	Seq uint64 // of its newest version
 }
 
+// Sweep is what a pass over a partition does with the items that have expired.
+type Sweep struct {
+	Life      *lifetime.Life                               // of the container
+	Write     func(ctx context.Context, gone []Item) error // removes items
+	ReadError func(error) error                            // is told of an error of reading, and returns it
+}
+
+// Run removes the items that have expired by past. It returns the earliest expiry of the others
+// under the present default, 0 if none expires. The error is lsm.ErrMoved if the partition was
+// dropped.
+func (s *Sweep) Run(ctx context.Context, t *lsm.Tree, past lifetime.Past) (left int64, err error) {
+	scan := Scan{Life: s.Life}
+	for more := true; more && err == nil; {
+		var gone []Item
+		if gone, more, err = scan.Next(ctx, t, past); err == lsm.ErrMoved {
+			return 0, err
+		} else if err != nil {
+			return 0, s.ReadError(err)
+		}
+		if err = s.Write(ctx, gone); err == nil {
+			err = ctx.Err()
+		}
+	}
+	return scan.Left, err
+}
+
 // Scan goes over all items of a tree. The zero Scan is at the first one.
 type Scan struct {
 	// Left is the earliest expiry of the items that it passed and that had not expired; 0:
 	// none expires.
 	Left int64
+	// Life is that of the container.
+	Life *lifetime.Life
 
 	from  item.KeyCopy // the last item that it read
 	begun bool
 }
 
-// Next returns the next items that had expired by purge. more says that there may be more
+// Next returns the next items that have expired. more says that there may be more
 // of them. The error is lsm.ErrMoved if the partition was dropped.
-func (s *Scan) Next(ctx context.Context, t *lsm.Tree, purge int64) (gone []Item, more bool, err error) {
+func (s *Scan) Next(ctx context.Context, t *lsm.Tree, past lifetime.Past) (gone []Item, more bool, err error) {
 	guard := t.Env.Epoch.Enter()
 	defer guard.Leave()
 	at := t.Visible.Load()
@@ -115,12 +147,13 @@ func (s *Scan) Next(ctx context.Context, t *lsm.Tree, purge int64) (gone []Item,
 			return gone, true, nil
 		}
 		s.from.Set(k)
-		switch {
-		case !ver.IsDocument() || ver.Expires == 0: // compactions drop an expired claim
-		case ver.Expires <= purge:
+		if !ver.IsDocument() {
+			continue // compactions drop an expired claim
+		}
+		if past.Gone(ver) {
 			gone = append(gone, Item{k.Clone(), ver.Seq})
-		case s.Left == 0 || ver.Expires < s.Left:
-			s.Left = ver.Expires
+		} else if at := s.Life.Expires(ver.Modified, ver.Expires); at != 0 && (s.Left == 0 || at < s.Left) {
+			s.Left = at
 		}
 	}
 	return gone, false, m.Err()

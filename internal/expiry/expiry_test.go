@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/lifetime"
 	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/internal/lsmtest"
 	"github.com/cleavestore/cleave/partmap"
@@ -33,30 +34,32 @@ func TestPurgeable(t *testing.T) {
 }
 
 // TestPass: a pass rests for some time, and is due if something was written or has
-// expired since the last one.
+// expired since the last one, or if the default time to live has changed.
 func TestPass(t *testing.T) {
 	var none Pass
-	if !none.Due(0, 1, 0) || none.Due(0, 0, 100) {
+	if !none.Due(0, 1, 0, 0) || none.Due(0, 0, 100, 0) {
 		t.Error("the first pass is due if anything was written")
 	}
-	p := Ended(time.Hour, 10*time.Second, 7, 500)
+	p := Ended(time.Hour, 10*time.Second, 7, 500, 2)
 	rested := time.Hour + 10*time.Second + 200*time.Second
 	for _, tc := range []struct {
-		open  time.Duration
-		seq   uint64
-		purge int64
-		want  bool
+		open    time.Duration
+		seq     uint64
+		purge   int64
+		changes uint64
+		want    bool
 	}{
-		{rested - 1, 8, 1000, false},
-		{rested, 7, 499, false},
-		{rested, 8, 499, true},
-		{rested, 7, 500, true},
+		{rested - 1, 8, 1000, 2, false},
+		{rested, 7, 499, 2, false},
+		{rested, 8, 499, 2, true},
+		{rested, 7, 500, 2, true},
+		{rested, 7, 499, 4, true},
 	} {
-		if got := p.Due(tc.open, tc.seq, tc.purge); got != tc.want {
+		if got := p.Due(tc.open, tc.seq, tc.purge, tc.changes); got != tc.want {
 			t.Errorf("%+v: due %v", tc, got)
 		}
 	}
-	if p := Ended(0, 0, 7, 0); p.Due(leastRest-1, 8, 0) || !p.Due(leastRest, 8, 0) || p.Due(leastRest, 7, 1000) {
+	if p := Ended(0, 0, 7, 0, 0); p.Due(leastRest-1, 8, 0, 0) || !p.Due(leastRest, 8, 0, 0) || p.Due(leastRest, 7, 1000, 0) {
 		t.Error("a short pass over items that do not expire")
 	}
 }
@@ -89,7 +92,7 @@ func TestScan(t *testing.T) {
 	for more := true; more; calls++ {
 		var gone []Item
 		var err error
-		if gone, more, err = scan.Next(t.Context(), tree, 100); err != nil {
+		if gone, more, err = scan.Next(t.Context(), tree, lifetime.Past{Expired: 100}); err != nil {
 			t.Fatal(err)
 		}
 		if len(gone) > batch {
@@ -106,7 +109,7 @@ func TestScan(t *testing.T) {
 		t.Errorf("%d items not met in %d batches, the next expires at %d", len(due), calls, scan.Left)
 	}
 	tree.Dropped.Store(true)
-	if _, _, err := scan.Next(t.Context(), tree, 100); err != lsm.ErrMoved {
+	if _, _, err := scan.Next(t.Context(), tree, lifetime.Past{Expired: 100}); err != lsm.ErrMoved {
 		t.Errorf("in a partition that was dropped: %v", err)
 	}
 }

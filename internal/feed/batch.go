@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/lifetime"
 	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/partmap"
 )
@@ -120,7 +121,7 @@ func (f *Feed) fill(p Partition, e *entry, to uint64) (fillEnd, error) {
 	if ready, err := f.openSources(v, e); !ready || err != nil {
 		return fillNothing, err
 	}
-	now := p.NowMillis()
+	past := p.Past()
 	var k item.Key
 	var ver item.Version
 	last := e.seq
@@ -148,7 +149,7 @@ func (f *Feed) fill(p Partition, e *entry, to uint64) (fillEnd, error) {
 		}
 		last = ver.Seq
 		if own && f.o.Wants(&k) && ver.Modified >= f.since {
-			if err := f.take(v, &k, &ver, known, now); err != nil {
+			if err := f.take(v, &k, &ver, known, past, p.MarksExpiry()); err != nil {
 				return fillNothing, err
 			}
 		}
@@ -159,15 +160,15 @@ func (f *Feed) fill(p Partition, e *entry, to uint64) (fillEnd, error) {
 }
 
 // take adds a version to the batch, if the feed shows it.
-func (f *Feed) take(v *lsm.Version, k *item.Key, ver *item.Version, known uint64, now int64) error {
+func (f *Feed) take(v *lsm.Version, k *item.Key, ver *item.Version, known uint64, past lifetime.Past, marks bool) error {
 	epk, err := partmap.EPKFromBytes(k.EPK)
 	if err != nil {
 		return err
 	}
 	if f.o.AllVersions {
-		return f.takeVersion(v, k, &epk, ver)
+		return f.takeVersion(v, k, &epk, ver, past, marks)
 	}
-	if !lsm.Shown(ver, now) {
+	if !lsm.Shown(ver, past) {
 		return nil
 	}
 	var newest item.Version
@@ -179,7 +180,7 @@ func (f *Feed) take(v *lsm.Version, k *item.Key, ver *item.Version, known uint64
 }
 
 // takeVersion adds a version to the batch of a feed of all versions.
-func (f *Feed) takeVersion(v *lsm.Version, k *item.Key, epk *partmap.EPK, ver *item.Version) error {
+func (f *Feed) takeVersion(v *lsm.Version, k *item.Key, epk *partmap.EPK, ver *item.Version, past lifetime.Past, marks bool) error {
 	if k.OfPartition() {
 		f.add(k, ver, DeletedPartition, 0)
 		return nil
@@ -193,7 +194,10 @@ func (f *Feed) takeVersion(v *lsm.Version, k *item.Key, epk *partmap.EPK, ver *i
 	if found && !old.Deleted() {
 		previous = old.Seq
 		// Only the store itself deletes an item that has expired.
-		expired := !lsm.Shown(&old, ver.Modified)
+		expired := !lsm.Shown(&old, past.At(ver.Modified))
+		if marks && ver.Deleted() {
+			expired = ver.Expires == lifetime.Never
+		}
 		switch {
 		case ver.Deleted() && expired:
 			kind = Expired

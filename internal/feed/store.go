@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/cleavestore/cleave/internal/epoch"
+	"github.com/cleavestore/cleave/internal/lifetime"
 	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/partmap"
 	"github.com/cleavestore/cleave/wal"
@@ -49,8 +50,10 @@ type Partition interface {
 	// Durable returns a sequence: the visible writes up to it survive a crash. Once the
 	// log is synced up to lazy, all writes that are visible now survive one.
 	Durable() (seq uint64, lazy wal.Position)
-	// NowMillis is the time by which its items expire.
-	NowMillis() int64
+	// Past says which of its items have expired.
+	Past() lifetime.Past
+	// MarksExpiry says that a tombstone of an expired item has lifetime.Never as its expiry.
+	MarksExpiry() bool
 	// Here returns why the store does not have the items of the partition, nil if it does.
 	Here() error
 	// Admit refuses a read while the throughput of the partition is consumed.

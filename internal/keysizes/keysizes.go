@@ -43,6 +43,7 @@ import (
 	"github.com/cleavestore/cleave/internal/ctxlock"
 	"github.com/cleavestore/cleave/internal/fault"
 	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/lifetime"
 	"github.com/cleavestore/cleave/internal/lockorder"
 	"github.com/cleavestore/cleave/internal/locks"
 	"github.com/cleavestore/cleave/internal/lsm"
@@ -55,9 +56,9 @@ var ErrFull = errors.New("logical partition is full")
 
 // Rules are what the logical partitions of a container have in common.
 type Rules struct {
-	Limits  Limits       // of their bytes
-	Expires bool         // documents may expire
-	Now     func() int64 // the time by which they have expired
+	Limits Limits // of their bytes
+	Life   *lifetime.Life
+	Now    func() int64 // the present, in milliseconds
 	// NearlyFull is told, once, of a logical partition in tree t that is nearly full.
 	NearlyFull func(t *lsm.Tree, pk []byte, bytes int64)
 }
@@ -91,6 +92,7 @@ type size struct {
 	exact    bool          // bytes is exact, except for writes that may still fail
 	told     bool          // NearlyFull was told
 	bytes    int64
+	changes  uint64 // of the default time to live, when bytes was determined
 }
 
 // maxKeys bounds the memory of the table: when it is full, sizes that nobody uses are removed.
@@ -167,6 +169,9 @@ func (s *Sizes) count(ctx context.Context, k *size, key *item.Key, added int64, 
 	}
 	limit := s.Rules.Limits.Bytes(key.PK)
 	nearlyFull := nearlyFull(limit)
+	if changes := s.Rules.Life.Changes(); k.changes != changes {
+		k.changes, k.known, k.exact = changes, false, false // expired documents may be back
+	}
 	if !k.known {
 		if k.bytes, err = s.bound(key); err != nil {
 			return 0, err
@@ -174,7 +179,7 @@ func (s *Sizes) count(ctx context.Context, k *size, key *item.Key, added int64, 
 		k.known = true
 	}
 	// Documents may have expired since they were counted: count again.
-	again := s.Rules.Expires && k.bytes+added > limit && added > 0
+	again := s.Rules.Life.Default() != 0 && k.bytes+added > limit && added > 0
 	if !k.exact && k.bytes+added > nearlyFull || again {
 		var t Tally
 		if t, err = s.countAll(ctx, key); err != nil {
@@ -292,11 +297,14 @@ func (s *Sizes) OfItem(k *item.Key) (int64, error) {
 	var v item.Version
 	epk := partmap.HashEncoded(k.PK)
 	body, found, err := s.Tree.Version.Load().Lookup(k, &epk, lsm.MaxSequence, (*buf)[:0], false, &v)
-	if err != nil || !found || !lsm.Shown(&v, s.Rules.Now()) {
+	if err != nil || !found || !lsm.Shown(&v, s.past()) {
 		return 0, err
 	}
 	return int64(len(body)), nil
 }
+
+// past says which documents have expired.
+func (s *Sizes) past() lifetime.Past { return s.Rules.Life.Past(s.Rules.Now()) }
 
 // countBatch is how many items are counted inside one epoch guard.
 const countBatch = 1024
@@ -324,14 +332,14 @@ func (s *Sizes) countSome(ctx context.Context, t *Tally, from *item.KeyCopy, inc
 	m.Open(s.Tree.Version.Load(), lsm.MaxSequence, false)
 	m.Ctx = ctx
 	defer m.Close()
-	now := s.Rules.Now()
+	past := s.past()
 	m.Seek(&from.Key, inclusive)
 	for n := 0; m.Valid(); n++ {
 		key, v := m.Top()
 		if item.ComparePartition(key, &from.Key) != 0 {
 			return false, nil
 		}
-		if lsm.Shown(v, now) {
+		if lsm.Shown(v, past) {
 			t.Versions++
 			t.Bytes += int64(len(v.Body))
 			t.Newest = max(t.Newest, v.Modified)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/cleavestore/cleave/internal/fault"
 	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/lifetime"
 	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/internal/lsmtest"
 	"github.com/cleavestore/cleave/partmap"
@@ -32,7 +33,9 @@ func (l limit) LeastBytes() int64  { return int64(l) }
 func newSizing(t *testing.T, most int64) *sizing {
 	s := &sizing{T: t, Store: lsmtest.New(t, 16<<20)}
 	s.Sizes.Tree, s.Applying = s.Store.Tree(), new(sync.Mutex)
-	s.Rules = &Rules{Limits: limit(most), Expires: true, Now: func() int64 { return s.now }, NearlyFull: func(_ *lsm.Tree, _ []byte, n int64) { s.told = append(s.told, n) }}
+	life := new(lifetime.Life)
+	life.Init(false, lifetime.Ever)
+	s.Rules = &Rules{Limits: limit(most), Life: life, Now: func() int64 { return s.now }, NearlyFull: func(_ *lsm.Tree, _ []byte, n int64) { s.told = append(s.told, n) }}
 	return s
 }
 
@@ -115,7 +118,7 @@ func TestCount(t *testing.T) {
 // documents and writes that are not made.
 func TestExact(t *testing.T) {
 	s := newSizing(t, 1000)
-	s.Rules.Expires = false
+	s.Rules.Life = new(lifetime.Life)
 	for range 3 {
 		s.must(s.write("a", "1", 850, 0, true))
 		s.must(s.write("a", "2", 100, 0, false))

@@ -44,7 +44,8 @@ func (o *output) beginIndex() {
 		o.index.temp = path.Join(o.t.Dir, manifest.SegmentName(o.number)+".index"+manifest.TempSuffix)
 		return o.t.Env.FS.Create(o.index.temp)
 	})
-	o.index.builder.Breathe, o.index.builder.Expect = o.breatheIndex, o.expect
+	b := o.index.builder
+	b.Breathe, b.Expect, b.Written = o.breatheIndex, o.expect, o.t.Family.Life.Ages()
 }
 
 // breatheIndex is breathe while an index is sorted and joined. A compaction is also paced.

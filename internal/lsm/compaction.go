@@ -103,6 +103,10 @@ func (t *Tree) Compact(ctx context.Context, choose Picker) (c Compacted, done bo
 		c.BytesOut = r.bytes()
 	}
 	t.Install.Lock()
+	if m.keep.outdated(t) {
+		t.Install.Unlock()
+		return t.Compact(ctx, choose)
+	}
 	defer t.Install.Unlock()
 	if t.Dropped.Load() {
 		return c, false, nil

@@ -132,7 +132,7 @@ func (t *Tree) deadIn(runs []*Run, last bool) (dead float64) {
 		if last && lowest {
 			dead += passed * r.Tombstones()
 			if floor == MaxSequence {
-				dead += float64(r.Expiring.Expired(purge))
+				dead += float64(r.Expiring.Gone(purge))
 			}
 		}
 		if i < len(runs)-1 {

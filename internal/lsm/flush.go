@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/lifetime"
 	"github.com/cleavestore/cleave/internal/pacing"
 )
 
@@ -27,6 +28,9 @@ func (t *Tree) Flush(ctx context.Context, v *Version, mem *Frozen) (done flushed
 	guess := &overlap{runs: v.Runs}
 	// During replay, carried records may still bring older versions.
 	keep := t.retention(len(v.Runs) == 0 && !t.Env.Replaying)
+	if t.Family.Life.Follows() {
+		keep.purge = lifetime.Past{} // compactions begin again if the default changes meanwhile
+	}
 	var in, foreign int64
 	var key item.Key // of the memtable, which outlives the loop
 	for w := mem.Walk(MaxSequence); w.Next(); {

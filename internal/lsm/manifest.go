@@ -1,6 +1,7 @@
 package lsm
 
 import (
+	"github.com/cleavestore/cleave/internal/lifetime"
 	"github.com/cleavestore/cleave/internal/manifest"
 	"github.com/cleavestore/cleave/wal"
 )
@@ -28,13 +29,30 @@ func (t *Tree) Manifest(runs []*Run, flushedSeq uint64, at manifest.Applied, inh
 		Obsolete: t.obsoleteFiles(), Floor: t.floor(), Inherits: inherits, ChangeFloor: t.ChangeFloor.Load(),
 	}
 	for _, r := range runs {
-		mr := manifest.Run{Shadowed: r.Overwritten, Expiring: r.Expiring.manifest()}
+		mr := manifest.Run{Shadowed: r.Overwritten, Expiring: spreadOrNil(r.Expiring.Own), Aging: spreadOrNil(r.Expiring.Default)}
 		for _, f := range r.Files {
 			mr.Files = append(mr.Files, f.Ref)
 		}
 		m.Runs = append(m.Runs, mr)
 	}
 	return &m
+}
+
+func spreadOrNil(s lifetime.Spread) *manifest.Expiring {
+	if s.Items == 0 {
+		return nil
+	}
+	return (*manifest.Expiring)(&s)
+}
+
+func expiringFrom(r *manifest.Run) (s lifetime.Summary) {
+	if r.Expiring != nil {
+		s.Own = lifetime.Spread(*r.Expiring)
+	}
+	if r.Aging != nil {
+		s.Default = lifetime.Spread(*r.Aging)
+	}
+	return s
 }
 
 // Inherited returns the streams that the partition inherits. The slice is

@@ -41,6 +41,7 @@ type memPart struct {
 	refs    []memtable.Ref
 	seqs    []uint64
 	maxSeq  uint64
+	oldest  int64 // when the first of the versions was written, milliseconds
 	r       *index.Reader
 	Bytes   int64
 	vectors vectorCache
@@ -141,8 +142,8 @@ func (m *MemIndexes) drop(x *memIndex) {
 // partsAt returns parts of the index of a memtable, oldest first. They hold all
 // versions up to seq, and perhaps newer ones. The caller has learnt seq from the
 // partition. partsAt indexes the versions that were written since the last call. It
-// returns false if there is no memory for that.
-func (m *MemIndexes) partsAt(t *memtable.Table, policy *index.Compiled, seq uint64) ([]*memPart, bool, error) {
+// returns false if there is no memory for that. ages says to note when they were written.
+func (m *MemIndexes) partsAt(t *memtable.Table, policy *index.Compiled, seq uint64, ages bool) ([]*memPart, bool, error) {
 	x := m.of(t, policy)
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -165,7 +166,7 @@ func (m *MemIndexes) partsAt(t *memtable.Table, policy *index.Compiled, seq uint
 			part = joinParts(last, part)
 			parts = parts[:len(parts)-1]
 		}
-		if ok, err := m.build(x, part, joined); !ok || err != nil {
+		if ok, err := m.build(x, part, joined, ages); !ok || err != nil {
 			return nil, false, err
 		}
 		parts = append(parts[:len(parts):len(parts)], part)
@@ -176,7 +177,7 @@ func (m *MemIndexes) partsAt(t *memtable.Table, policy *index.Compiled, seq uint
 
 // build makes the index of a part. The part replaces older parts that hold joined
 // bytes. build returns false if there is no memory. x is locked.
-func (m *MemIndexes) build(x *memIndex, part *memPart, joined int64) (bool, error) {
+func (m *MemIndexes) build(x *memIndex, part *memPart, joined int64, ages bool) (bool, error) {
 	versions := int64(len(part.refs))
 	raw := x.table.RawBytes() / max(1, x.table.Versions()) * versions
 	counted := partVersionBytes*versions + raw/8 // a guess, until the part is made
@@ -189,7 +190,7 @@ func (m *MemIndexes) build(x *memIndex, part *memPart, joined int64) (bool, erro
 		m.making.Lock()
 		defer m.making.Unlock()
 	}
-	err := part.build(x.policy, m.Scratch)
+	err := part.build(x.policy, m.Scratch, ages)
 	more := part.Bytes - counted
 	switch {
 	case err == nil && x.mu.gone:
@@ -236,14 +237,17 @@ func joinParts(older, newer *memPart) *memPart {
 
 // build indexes the versions. It fails with index.ErrTooLarge if that takes more than
 // scratch bytes.
-func (p *memPart) build(policy *index.Compiled, scratch int64) error {
+func (p *memPart) build(policy *index.Compiled, scratch int64, ages bool) error {
 	b := index.NewBuilder(policy, scratch, nil)
+	b.Written = ages
 	defer b.Close()
 	var key, last item.Key
 	var v item.Version
 	var deleted DeletedBefore
+	p.oldest = math.MaxInt64
 	for i, r := range p.refs {
 		p.table.Borrow(r, &key, &v)
+		p.oldest = min(p.oldest, v.Modified)
 		older := i > 0 && item.Compare(&key, &last) == 0
 		last = key
 		older = deleted.Hides(&key, &v) || older

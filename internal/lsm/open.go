@@ -15,7 +15,7 @@ import (
 func (t *Tree) OpenRuns(m *manifest.Files, shared *SharedFiles, bears func(error) bool) (aside []error, err error) {
 	v := *t.Version.Load()
 	for i := range m.Runs {
-		r := &Run{Overwritten: m.Runs[i].Shadowed, Expiring: ExpiringFrom(m.Runs[i].Expiring), KeptAbove: m.ChangeFloor}
+		r := &Run{Overwritten: m.Runs[i].Shadowed, Expiring: expiringFrom(&m.Runs[i]), KeptAbove: m.ChangeFloor}
 		v.Runs = append(v.Runs, r)
 		t.Version.Store(&v)
 		for _, ref := range m.Runs[i].Files {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/cleavestore/cleave/internal/fault"
 	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/lifetime"
 	"github.com/cleavestore/cleave/internal/manifest"
 	"github.com/cleavestore/cleave/internal/pacing"
 	"github.com/cleavestore/cleave/partmap"
@@ -35,7 +36,7 @@ type output struct {
 	deleted   DeletedBefore
 	hidden    bool // the last version was deleted with its logical partition, in this file
 	Items     int64
-	expiring  Expiring
+	expiring  lifetime.Summary
 	paced     int64 // size of the present file when the compaction was last paced
 	rate      int64 // limit in bytes a second, beside that of all compactions; 0: none
 	index     outputIndex
@@ -65,7 +66,7 @@ func (o *output) Add(k *item.Key, v *item.Version) error {
 		return err
 	}
 	o.Items++
-	o.expiring.note(v)
+	o.expiring.Note(v, o.t.Family.Life.Follows())
 	o.vectors.note(k, v.Seq)
 	o.hidden = o.deleted.Hides(k, v)
 	if err := o.w.Add(k, v); err != nil {
@@ -80,7 +81,7 @@ func (o *output) addFrom(in *runWalker) error {
 		return err
 	}
 	o.Items++
-	o.expiring.note(in.walker.Version())
+	o.expiring.Note(in.walker.Version(), o.t.Family.Life.Follows())
 	o.vectors.note(in.walker.Key(), in.walker.Version().Seq)
 	o.hidden = o.deleted.Hides(in.walker.Key(), in.walker.Version())
 	reads, err := o.takesFrom(in)

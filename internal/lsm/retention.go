@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/lifetime"
 )
 
 // retention decides which versions of a key a flush or compaction keeps: the newest
@@ -11,18 +12,20 @@ import (
 // container that keeps changes keeps all above a floor, and the newest at or
 // below it. Callers show it the versions of a key newest first.
 type retention struct {
-	at      []uint64     // sequences at which readers read, falling; the first is MaxSequence
-	oldest  bool         // no older versions exist: tombstones hide nothing
-	aside   []*Bounds    // with oldest: bounds of older files that are set aside as damaged
-	hides   bool         // older versions of the present key may exist
-	purge   int64        // items that expired up to this time count as deleted; milliseconds
-	above   uint64       // all versions above it stay; MaxSequence: no changes are kept
-	readers heldBy       // sequences that readers have pinned, to be noted with the run
-	newer   uint64       // sequence of the previous version of the key
-	first   bool         // no version of the key was shown yet
-	whole   []uint64     // sequences of the tombstones of the key's logical partition, falling
-	of      item.KeyCopy // the logical partition of whole, if whole is not empty
-	isWhole bool         // the present key is that of a partition tombstone
+	at      []uint64      // sequences at which readers read, falling; the first is MaxSequence
+	oldest  bool          // no older versions exist: tombstones hide nothing
+	aside   []*Bounds     // with oldest: bounds of older files that are set aside as damaged
+	hides   bool          // older versions of the present key may exist
+	purge   lifetime.Past // items that have expired by it count as deleted
+	changes uint64        // of the default time to live, before purge was asked for
+	expired bool          // a version was dropped that has expired
+	above   uint64        // all versions above it stay; MaxSequence: no changes are kept
+	readers heldBy        // sequences that readers have pinned, to be noted with the run
+	newer   uint64        // sequence of the previous version of the key
+	first   bool          // no version of the key was shown yet
+	whole   []uint64      // sequences of the tombstones of the key's logical partition, falling
+	of      item.KeyCopy  // the logical partition of whole, if whole is not empty
+	isWhole bool          // the present key is that of a partition tombstone
 	dropped int64
 	told    uint64 // highest result of toldBy for a dropped version
 }
@@ -82,6 +85,7 @@ func (r *retention) wants(v *item.Version) bool {
 		// A tombstone or expired version that every reader sees hides nothing if no
 		// older version exists.
 		if !r.hides && r.gone(v) && v.Seq <= r.at[len(r.at)-1] {
+			r.expired = r.expired || !v.Deleted()
 			break
 		}
 		return true
@@ -114,8 +118,7 @@ func (r *retention) toldBy(v *item.Version, newer uint64, first bool) uint64 {
 // keeps changes an expired document stays until its tombstone is written: see
 // expire.go.
 func (r *retention) gone(v *item.Version) bool {
-	expired := v.Expires != 0 && v.Expires <= r.purge
-	return v.Deleted() || expired && (r.above == MaxSequence || !v.IsDocument())
+	return v.Deleted() || r.purge.Gone(v) && (r.above == MaxSequence || !v.IsDocument())
 }
 
 // retention returns what a flush or compaction that begins now must keep. A reader that
@@ -128,13 +131,17 @@ func (t *Tree) retention(oldest bool) retention {
 		slices.Sort(r.at)
 		slices.Reverse(r.at)
 	}
-	r.purge = t.Purgeable()
-	if r.purge != 0 {
+	r.changes = t.Family.Life.Changes()
+	if r.purge = t.Purgeable(); r.purge != (lifetime.Past{}) {
 		// A reader that has run for long may go by a time before the item expired.
-		r.purge = min(r.purge, t.Env.Pins.Earliest(t.Env.Clock()))
+		r.purge = r.purge.At(min(r.purge.Expired, t.Env.Pins.Earliest(t.Env.Clock())))
 	}
 	return r
 }
+
+// outdated says that the default time to live has changed since, and that expired versions
+// were dropped by the one before. install is locked.
+func (r *retention) outdated(t *Tree) bool { return r.expired && r.changes != t.Family.Life.Changes() }
 
 // raiseChangeFloor raises the partition's ChangeFloor to keep.told, before the files
 // that lack the dropped versions are shown. install is locked. keep.told is never

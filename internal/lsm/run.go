@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/lifetime"
 	"github.com/cleavestore/cleave/internal/manifest"
 	"github.com/cleavestore/cleave/partmap"
 )
@@ -104,11 +105,12 @@ func (r *Run) inherit(of *Run, child *Tree) error {
 			return err
 		}
 	}
+	share := 0.0
 	if items > 0 {
-		share := float64(r.Items()-before) / float64(items)
+		share = float64(r.Items()-before) / float64(items)
 		r.Overwritten += int64(float64(of.Overwritten) * share)
-		r.Expiring.join(of.Expiring, share)
 	}
+	r.Expiring.Join(&of.Expiring, share)
 	r.heldBy, r.KeptAbove = r.heldBy.join(of.heldBy), max(r.KeptAbove, of.KeptAbove)
 	return nil
 }
@@ -145,7 +147,7 @@ type Run struct {
 	// KeptAbove is a sequence above which the run has all versions that were written,
 	// if the container keeps changes.
 	KeptAbove uint64
-	Expiring  Expiring
+	Expiring  lifetime.Summary
 }
 
 func (r *Run) bytes() (n int64) {

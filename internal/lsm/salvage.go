@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/lifetime"
 	"github.com/cleavestore/cleave/internal/pacing"
 )
 
@@ -55,9 +56,9 @@ func (s *salvaged) hides(k *item.Key) bool {
 // Salvager reads trees past what cannot be read. One goroutine uses it.
 type Salvager struct {
 	Ctx    context.Context
-	Claims bool  // marked keys are those of claims, which are left out
-	Older  bool  // gives also documents of which a newer version, or a delete, may be lost
-	Now    int64 // time by which documents have expired
+	Claims bool          // marked keys are those of claims, which are left out
+	Older  bool          // gives also documents of which a newer version, or a delete, may be lost
+	Past   lifetime.Past // which documents have expired
 	// Only keys between these, exclusive, are wanted. nil: from the first, to the last.
 	After, Before *item.Key
 	// Give gets each document. Its arguments are valid only during the call.
@@ -145,7 +146,7 @@ func (r *Salvager) Read(t *Tree) error {
 				}
 			}
 		}
-		gone := deleted.Hides(key, ver) || !Shown(ver, r.Now) || r.Claims && key.Marked() || !r.wants(key, key)
+		gone := deleted.Hides(key, ver) || !Shown(ver, r.Past) || r.Claims && key.Marked() || !r.wants(key, key)
 		if !gone {
 			uncertain := at > whole || at >= 0 && runs[at].walker.Older()
 			for i := range at {

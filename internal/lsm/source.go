@@ -6,6 +6,7 @@ import (
 
 	"github.com/cleavestore/cleave/index"
 	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/lifetime"
 	"github.com/cleavestore/cleave/internal/memtable"
 	"github.com/cleavestore/cleave/segment"
 )
@@ -17,8 +18,8 @@ type Sources struct {
 	Ctx    context.Context // of the query that uses it; nil: never ended
 	t      *Tree
 	v      *Version
-	At     uint64 // sequence at which the query reads
-	Now    int64  // milliseconds: a version that expires at or before it is gone
+	At     uint64        // sequence at which the query reads
+	Past   lifetime.Past // which versions have expired
 	policy *index.Compiled
 	List   []*Source // newest first; files of one run one after the other
 	// Deleted tells which items were deleted together with their logical partition.
@@ -50,8 +51,8 @@ type ordinals struct{ Lo, Hi uint32 }
 
 // Open is SourcesAt for a set that is new, or was reset. It leaves out files without
 // keys from lo to hi, damaged ones too. nil bounds leave out no file.
-func (q *Sources) Open(t *Tree, v *Version, at uint64, now int64, policy *index.Compiled, tables bool, lo, hi *item.Key) error {
-	q.t, q.v, q.At, q.Now, q.policy = t, v, at, now, policy
+func (q *Sources) Open(t *Tree, v *Version, at uint64, past lifetime.Past, policy *index.Compiled, tables bool, lo, hi *item.Key) error {
+	q.t, q.v, q.At, q.Past, q.policy = t, v, at, past, policy
 	q.Deleted.Begin(v, at)
 	known := t.Visible.Load()
 	if err := q.addTable(v.Active, nil, known, tables); err != nil {
@@ -116,7 +117,7 @@ func (q *Sources) addTable(t *memtable.Table, clip *Bounds, known uint64, indexe
 		s.Table, s.Clip = t, clip
 		return nil
 	}
-	parts, ok, err := q.t.Env.MemIndexes.partsAt(t, q.policy, known)
+	parts, ok, err := q.t.Env.MemIndexes.partsAt(t, q.policy, known, q.t.Family.Life.Ages())
 	if err != nil {
 		return err
 	}
@@ -354,12 +355,19 @@ func (s *Source) VectorsKnown() bool {
 
 // DeadHere is dead without the versions that newer sources overwrite.
 func (s *Source) DeadHere(set *index.Set) error {
+	aged := s.aged()
 	if err := s.Use(func(r *index.Reader) error {
 		if plain, err := r.Plain(); plain || err != nil {
 			return err
 		}
-		for _, span := range [...]index.Span{index.Deleted(), index.Expired(s.Set.Now)} {
+		for _, span := range [...]index.Span{index.Deleted(), index.Expired(s.Set.Past.Expired)} {
 			if err := r.Union(OrBackground(s.Set.Ctx), span, set); err != nil {
+				return err
+			}
+		}
+		if aged && r.NotesWritten() {
+			aged = false
+			if err := r.Union(OrBackground(s.Set.Ctx), index.Written(s.Set.Past.Before), set); err != nil {
 				return err
 			}
 		}
@@ -370,10 +378,19 @@ func (s *Source) DeadHere(set *index.Set) error {
 	}); err != nil {
 		return err
 	}
-	if s.MaxSeq() > s.Set.At {
+	if s.MaxSeq() > s.Set.At || aged {
 		return s.deadVersions(set)
 	}
 	return nil
+}
+
+// aged says whether a version without a time of its own may have expired, by the default of
+// the container. An index that was made while there was none does not tell which.
+func (s *Source) aged() bool {
+	if s.file == nil {
+		return s.part.oldest < s.Set.Past.Before
+	}
+	return s.run.Expiring.Aged(s.Set.Past)
 }
 
 // deadIn adds the versions that the memtable n, which has no index, overwrites.
@@ -403,8 +420,8 @@ func (s *Source) overwrittenBy(l *item.Lookup) (first, versions uint32, err erro
 }
 
 // deadVersions adds the versions above the sequence of the query, those that another
-// version of the same key in the source overwrites up to it, and those that were deleted
-// with their logical partition.
+// version of the same key in the source overwrites up to it, those that have expired, and
+// those that were deleted with their logical partition.
 func (s *Source) deadVersions(set *index.Set) error {
 	lo, hi := set.Range()
 	lo, hi = max(lo, s.Lo), min(hi, s.Hi)
@@ -443,7 +460,7 @@ func (s *Source) deadVersions(set *index.Set) error {
 		if err != nil {
 			return err
 		}
-		if hidden {
+		if hidden || s.Set.Past.Gone(&v) {
 			set.Add(o)
 		}
 	}
@@ -452,7 +469,7 @@ func (s *Source) deadVersions(set *index.Set) error {
 
 // Clean says that no version of the source is dead.
 func (s *Source) Clean() (bool, error) {
-	if s.MaxSeq() > s.Set.At {
+	if s.MaxSeq() > s.Set.At || s.aged() {
 		return false, nil
 	}
 	none := true
@@ -460,7 +477,7 @@ func (s *Source) Clean() (bool, error) {
 		if plain, err := r.Plain(); plain || err != nil {
 			return err
 		}
-		for _, span := range [...]index.Span{index.Deleted(), index.Older(), index.Expired(s.Set.Now)} {
+		for _, span := range [...]index.Span{index.Deleted(), index.Older(), index.Expired(s.Set.Past.Expired)} {
 			terms, _, err := r.Count(OrBackground(s.Set.Ctx), span)
 			if err != nil {
 				return err
@@ -545,7 +562,7 @@ func (p *memPart) has(k *item.Key, at uint64) bool {
 // ordinal is 0.
 func (s *Source) Scan(lo, hi *item.Key, visit func(ordinal uint32, k *item.Key, v *item.Version) (bool, error)) error {
 	show := func(ordinal uint32, k *item.Key, v *item.Version) (bool, error) {
-		if !Shown(v, s.Set.Now) {
+		if !Shown(v, s.Set.Past) {
 			return true, nil
 		}
 		hidden, err := s.Set.Deleted.Hides(k, v)
@@ -617,9 +634,9 @@ func (s *Source) walkTable(lo, hi *item.Key, visit func(*item.Key, *item.Version
 // not be above the visible one. With tables, memtables are read through indexes, of
 // which missing parts are made if there is memory. Without tables, memtables have no
 // index, which is right for a query of few keys. With a nil policy nothing has an index.
-func (t *Tree) SourcesAt(v *Version, at uint64, now int64, policy *index.Compiled, tables bool) (*Sources, error) {
+func (t *Tree) SourcesAt(v *Version, at uint64, past lifetime.Past, policy *index.Compiled, tables bool) (*Sources, error) {
 	q := new(Sources)
-	return q, q.Open(t, v, at, now, policy, tables, nil, nil)
+	return q, q.Open(t, v, at, past, policy, tables, nil, nil)
 }
 
 // Ended returns the error of ctx, nil if ctx is nil. Loops whose length depends on the

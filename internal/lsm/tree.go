@@ -6,6 +6,7 @@ import (
 
 	"github.com/cleavestore/cleave/internal/backoff"
 	"github.com/cleavestore/cleave/internal/ctxlock"
+	"github.com/cleavestore/cleave/internal/lifetime"
 	"github.com/cleavestore/cleave/internal/lockorder"
 	"github.com/cleavestore/cleave/internal/locks"
 	"github.com/cleavestore/cleave/internal/manifest"
@@ -37,9 +38,9 @@ type Tree struct {
 	// container that keeps changes. It rises before the files that lack dropped
 	// versions are shown.
 	ChangeFloor atomic.Uint64
-	// Purgeable returns a time stamp: a flush or compaction may drop the items that
-	// expired at or before it. 0: none.
-	Purgeable func() int64
+	// Purgeable says which items have expired for so long that a flush or compaction may
+	// drop them; the zero Past: none.
+	Purgeable func() lifetime.Past
 
 	// versionMu serialises changes of version.
 	versionMu lockorder.Mutex[locks.Version]

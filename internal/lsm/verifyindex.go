@@ -69,6 +69,7 @@ func (v *indexVerifier) run(ctx context.Context) error {
 	for walk.Next() {
 		if builder == nil {
 			builder = index.NewBuilder(v.policy, 0, nil)
+			builder.Written = v.stored.NotesWritten()
 		}
 		hidden := deleted.Hides(walk.Key(), walk.Version())
 		builder.Note(next, walk.Version(), walk.Older() || hidden)

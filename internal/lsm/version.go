@@ -7,6 +7,7 @@ import (
 
 	"github.com/cleavestore/cleave/internal/drain"
 	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/lifetime"
 	"github.com/cleavestore/cleave/internal/manifest"
 	"github.com/cleavestore/cleave/internal/memtable"
 	"github.com/cleavestore/cleave/partmap"
@@ -184,18 +185,15 @@ func (v *Version) Ages() int { return v.compactable + len(v.Frozen) }
 const MaxSequence = math.MaxUint64
 
 // Shown says whether a version is a document that readers see.
-func Shown(v *item.Version, now int64) bool {
-	return v.IsDocument() && (v.Expires == 0 || v.Expires > now)
-}
+func Shown(v *item.Version, past lifetime.Past) bool { return v.IsDocument() && !past.Gone(v) }
 
 // TableVersions counts the versions in memtables.
 func (v *Version) TableVersions() int64 { return v.sum((*memtable.Table).Versions) }
 
-// Dead estimates how many versions in files a reader that begins at the time now
-// does not see.
-func (v *Version) Dead(now int64) (dead float64) {
+// Dead estimates how many versions in files a reader does not see.
+func (v *Version) Dead(past lifetime.Past) (dead float64) {
 	for i, r := range v.Runs {
-		dead += r.Older() + r.Tombstones() + float64(r.Expiring.Expired(now))
+		dead += r.Older() + r.Tombstones() + float64(r.Expiring.Gone(past))
 		if i < len(v.Runs)-1 {
 			dead += float64(r.Overwritten)
 		}
@@ -203,10 +201,10 @@ func (v *Version) Dead(now int64) (dead float64) {
 	return dead
 }
 
-// AnyExpired says whether some run holds items that had expired by the time at.
-func (v *Version) AnyExpired(at int64) bool {
+// AnyExpired says whether some run holds items that have expired.
+func (v *Version) AnyExpired(past lifetime.Past) bool {
 	for _, r := range v.Runs {
-		if r.Expiring.Expired(at) > 0 {
+		if r.Expiring.Gone(past) > 0 {
 			return true
 		}
 	}

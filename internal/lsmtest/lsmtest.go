@@ -10,6 +10,7 @@ import (
 	"github.com/cleavestore/cleave/internal/ctxlock"
 	"github.com/cleavestore/cleave/internal/epoch"
 	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/lifetime"
 	"github.com/cleavestore/cleave/internal/locks"
 	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/internal/memtable"
@@ -37,7 +38,7 @@ func New(tb testing.TB, limit int64) *Store {
 func (s *Store) Tree() *lsm.Tree {
 	t := &lsm.Tree{Env: &s.Env, Family: &lsm.Family{Levels: 1}, Range: partmap.Range{Min: partmap.MinEPK(), Max: partmap.MaxEPK()}}
 	t.Span.Hi = 1 << 62
-	t.Purgeable = func() int64 { return 0 }
+	t.Purgeable = func() lifetime.Past { return lifetime.Past{} }
 	t.Flushing, t.Compacting = ctxlock.New(locks.Flushing{}), ctxlock.New(locks.Compacting{})
 	t.Version.Store(&lsm.Version{Active: s.table(t)})
 	s.tb.Cleanup(func() {

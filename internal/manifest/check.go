@@ -197,8 +197,10 @@ func (f *Files) Check() error {
 	refs := make(map[uint64][]*File)
 	for i := range f.Runs {
 		r := &f.Runs[i]
-		if e := r.Expiring; e != nil && (e.Items < 0 || e.First > e.Last || e.Last > item.MaxExpires) {
-			return fmt.Errorf("run %d: %d items expire from %d to %d", i, e.Items, e.First, e.Last)
+		for _, e := range []*Expiring{r.Expiring, r.Aging} {
+			if e != nil && (e.Items < 0 || e.First > e.Last || e.Last > item.MaxExpires) {
+				return fmt.Errorf("run %d: %d items expire or age from %d to %d", i, e.Items, e.First, e.Last)
+			}
 		}
 		for j := range r.Files {
 			ref := &r.Files[j]

@@ -17,7 +17,7 @@ func sampleFiles() *Files {
 	return &Files{
 		Partition: 1, FlushedSeq: 9, Floor: 5, Obsolete: []uint64{3}, Applied: &Applied{Index: 1, Time: 1}, Inherits: []Inherited{{Stream: 2, FlushedSeq: 8}},
 		Runs: []Run{
-			{Expiring: &Expiring{Items: 1, First: 2, Last: 2}, Files: []File{
+			{Expiring: &Expiring{Items: 1, First: 2, Last: 2}, Aging: &Expiring{Items: 3, First: 1, Last: 4}, Files: []File{
 				{Number: 1, Size: 1, Min: Bytes{}, Max: Bytes{1}},
 				{Number: 2, Size: 1, Min: Bytes{1}, Max: Bytes{2}, Part: &Part{Items: 1, Bytes: 1}},
 			}},
@@ -135,6 +135,7 @@ func TestPartitionInvariants(t *testing.T) {
 		"file of no range":           func(f *Files) { f.Runs[0].Files[1].Max = Bytes{0xFF, 1} },
 		"expires before it begins":   func(f *Files) { f.Runs[0].Expiring.Last = 1 },
 		"expires beyond time":        func(f *Files) { f.Runs[0].Expiring.Last = math.MaxInt64 },
+		"is younger than it is old":  func(f *Files) { f.Runs[0].Aging.Last = 0 },
 		"fewer items than none":      func(f *Files) { f.Runs[0].Expiring.Items = -1 },
 	} {
 		f := sampleFiles()

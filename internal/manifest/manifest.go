@@ -15,8 +15,8 @@
 // format. The file of generation n is named MANIFEST-n, with n in 10 decimal digits. The
 // manifest of a partition is always whole. That of a store is whole if its base is 0; the
 // checksum of the base is then 0. Format 3 has limits of logical
-// partitions, format 4 ranges that are absent, format 5 composite indexes, and format 6 keys
-// of version 1; without them a generation is written in format 2, which is the same otherwise.
+// partitions, format 4 ranges that are absent, format 5 composite indexes, format 6 keys
+// of version 1, and format 7 containers whose default time to live can be changed; without them a generation is written in format 2, which is the same otherwise.
 // In format 1 the manifest of a store is whole, and its first
 // line is like that of a partition.
 //
@@ -89,7 +89,7 @@ import (
 
 // Format is the newest version of the store manifests that this program writes. It writes
 // a version only where it needs it, so that older programs open what they can understand.
-const Format = 6
+const Format = 7
 
 // PartitionFormat is the version of the partition manifests that this program writes.
 const PartitionFormat = 1
@@ -100,10 +100,14 @@ const (
 	absentFormat    = 4 // with ranges that are absent
 	compositeFormat = 5 // with composite indexes
 	hashFormat      = 6 // with keys that are placed by version 1 of the hash
+	mutableFormat   = 7 // with containers whose default time to live can be changed
 )
 
 // StoreFormat returns the version in which these containers and partitions are written.
 func StoreFormat(containers []Container, partitions []Partition) int {
+	if slices.ContainsFunc(containers, func(c Container) bool { return c.MutableTTL }) {
+		return mutableFormat
+	}
 	if slices.ContainsFunc(containers, func(c Container) bool { return c.HashVersion != 0 }) {
 		return hashFormat
 	}

@@ -117,7 +117,7 @@ func TestTooNew(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := Decode("f", StoreKind, newer(data), new(Store)); !errors.Is(err, fault.ErrTooNew) || !strings.Contains(err.Error(), "format 7") {
+	if err := Decode("f", StoreKind, newer(data), new(Store)); !errors.Is(err, fault.ErrTooNew) || !strings.Contains(err.Error(), "format 8") {
 		t.Errorf("Decode: %v", err)
 	}
 }
@@ -137,6 +137,16 @@ func TestHashFormat(t *testing.T) {
 	var back Store
 	if err := Decode("f", StoreKind, data, &back); err != nil || back.Containers[0].HashVersion != 1 {
 		t.Errorf("%+v, %v", back.Containers, err)
+	}
+}
+
+// TestMutableFormat: a store with a default time to live that can be changed has a format of
+// its own, also in an edit.
+func TestMutableFormat(t *testing.T) {
+	s := sample(1)
+	s.Containers[0].HashVersion, s.Containers[0].MutableTTL = 1, true
+	if got := StoreFormat(s.Containers, s.Partitions); got != mutableFormat || formatOf(&Edit{Containers: s.Containers}) != mutableFormat {
+		t.Errorf("format %d", got)
 	}
 }
 

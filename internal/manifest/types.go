@@ -91,8 +91,11 @@ type Container struct {
 	MaxThroughput float64    `json:"max_partition_throughput,omitempty"` // RU/s; 0: the default
 	NoBurst       bool       `json:"no_burst,omitempty"`
 	Replicated    bool       `json:"replicated,omitempty"`
-	CopyOf        uint32     `json:"copy_of,omitempty"` // the container of which this is an unfinished copy; 0: it is none
-	Copied        bool       `json:"copied,omitempty"`  // a copy took its place: it takes no writes
+	// MutableTTL says that DefaultTTL can be changed: versions have times of expiry of their
+	// own only, and the others go by the present default.
+	MutableTTL bool   `json:"mutable_ttl,omitempty"`
+	CopyOf     uint32 `json:"copy_of,omitempty"` // the container of which this is an unfinished copy; 0: it is none
+	Copied     bool   `json:"copied,omitempty"`  // a copy took its place: it takes no writes
 	// ChangeRetention is how long overwritten versions and tombstones are kept for
 	// the change feed, in milliseconds; 0: they are not.
 	ChangeRetention int64 `json:"change_retention,omitempty"`
@@ -252,6 +255,9 @@ type Run struct {
 	Files    []File `json:"files"`
 	// Expiring estimates what of the run expires; nil: nothing.
 	Expiring *Expiring `json:"expiring,omitempty"`
+	// Aging estimates what of the run has no time of expiry of its own, in a container with
+	// MutableTTL: First and Last are times of writing. Nothing was written before First.
+	Aging *Expiring `json:"aging,omitempty"`
 }
 
 // Expiring describes items that expire.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/lifetime"
 	"github.com/cleavestore/cleave/internal/logrecord"
 	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/internal/lsmtest"
@@ -95,7 +96,7 @@ func (s *Store) Partition(id partmap.PartitionID, rng partmap.Range) *physical.P
 func (s *Store) New(id partmap.PartitionID, rng partmap.Range) *physical.Partition {
 	p := new(physical.Partition)
 	p.Init(&s.Env, &s.Family, partmap.Entry{ID: id, Range: rng})
-	p.Purgeable, p.SplitQueued = func() int64 { return 0 }, func() bool { return false }
+	p.Purgeable, p.SplitQueued = func() lifetime.Past { return lifetime.Past{} }, func() bool { return false }
 	s.t.Cleanup(func() { p.Version.Load().Release(&s.Env.Env) })
 	return p
 }

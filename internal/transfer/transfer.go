@@ -39,8 +39,12 @@ const (
 	TailBlock  = 3 // JSON
 )
 
-// Format is the format that a Writer writes and the newest that a Reader reads.
-const Format = 1
+// Format is the newest format that a Writer writes and a Reader reads. FixedFormat is written
+// for a container whose default time to live is fixed.
+const (
+	Format      = 2
+	FixedFormat = 1
+)
 
 // An installed partition goes on counting from the sequence and the entry index that it
 // came with, so at most half of their range may be used up.
@@ -51,23 +55,26 @@ const (
 
 // Head describes a partition.
 type Head struct {
-	Format int              `json:"format"`
-	Kind   string           `json:"kind"`
-	Key    string           `json:"key"`                    // definition of the partition key
-	Levels int              `json:"levels"`                 // of it
-	Hash   int              `json:"hash_version,omitempty"` // of it; 0: 2
-	TTL    int64            `json:"default_ttl"`
-	Unique [][]string       `json:"unique_keys,omitempty"`
-	Min    manifest.Bytes   `json:"min"` // EPK, inclusive
-	Max    manifest.Bytes   `json:"max"` // EPK, exclusive
-	Seq    uint64           `json:"seq"`
-	At     manifest.Applied `json:"applied"` // index 0: none
+	Format int    `json:"format"`
+	Kind   string `json:"kind"`
+	Key    string `json:"key"`                    // definition of the partition key
+	Levels int    `json:"levels"`                 // of it
+	Hash   int    `json:"hash_version,omitempty"` // of it; 0: 2
+	TTL    int64  `json:"default_ttl"`
+	// Mutable says that the default can be changed, and that items have only times of expiry of
+	// their own. Format 1 does not have it.
+	Mutable bool             `json:"mutable_ttl,omitempty"`
+	Unique  [][]string       `json:"unique_keys,omitempty"`
+	Min     manifest.Bytes   `json:"min"` // EPK, inclusive
+	Max     manifest.Bytes   `json:"max"` // EPK, exclusive
+	Seq     uint64           `json:"seq"`
+	At      manifest.Applied `json:"applied"` // index 0: none
 }
 
 // Suits returns why a container that would describe its partition like own cannot take this
 // one, nil if it can. The error matches fault.ErrInvalid.
 func (h *Head) Suits(own *Head, container string) error {
-	if h.Kind == own.Kind && h.Key == own.Key && h.Levels == own.Levels && h.Hash == own.Hash && h.TTL == own.TTL && slices.EqualFunc(h.Unique, own.Unique, slices.Equal) {
+	if h.Kind == own.Kind && h.Key == own.Key && h.Levels == own.Levels && h.Hash == own.Hash && h.TTL == own.TTL && h.Mutable == own.Mutable && slices.EqualFunc(h.Unique, own.Unique, slices.Equal) {
 		return nil
 	}
 	return fmt.Errorf("%w: it is of a container with kind %.32s, partition key %s by version %d, default TTL of %d ms and unique keys %s; %q has %s, %s by version %d, %d ms and %v",

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/lifetime"
 	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/partmap"
 )
@@ -45,6 +46,7 @@ func (e *TakenError) Error() string {
 type Reservation struct {
 	keys       *Keys
 	replicated bool
+	follows    bool     // items without a time to live of their own follow the container's default
 	partition  item.Key // without an id
 	epk        *partmap.EPK
 	items      []reserving
@@ -72,7 +74,7 @@ type reserving struct {
 	op      int    // the last operation on the item
 	id      []byte // of the item
 	body    []byte // that it gets, if it is not deleted
-	ttl     int64  // milliseconds, 0: for ever
+	ttl     int64  // see lifetime.Stored
 	deletes bool
 	seen    bool // it existed and had not expired when it was looked up
 }
@@ -86,6 +88,7 @@ type change struct {
 	giver  int     // place of the item that gives the claim up, -1: none
 	twice  int     // place of a second item that would get the claim, -1: none
 	lived  bool    // the claim was live when it was looked up
+	orphan bool    // its item is gone: see LookUp
 }
 
 // goneItem is an expired item that the batch deletes with its claims.
@@ -95,14 +98,16 @@ type goneItem struct {
 }
 
 // Begin begins anew, with a batch of the logical partition. Claims are looked up as those
-// of a replicated container if replicated is set. epk is that of the partition.
-func (r *Reservation) Begin(k *Keys, replicated bool, partition item.Key, epk *partmap.EPK) {
-	r.keys, r.replicated, r.partition, r.epk = k, replicated, partition, epk
+// of a replicated container if replicated is set. With follows, a claim is written anew with
+// its item, so that it is as old as the item is: the default time to live of the container
+// may change. epk is that of the partition.
+func (r *Reservation) Begin(k *Keys, replicated, follows bool, partition item.Key, epk *partmap.EPK) {
+	r.keys, r.replicated, r.follows, r.partition, r.epk = k, replicated, follows, partition, epk
 	r.items, r.changes, r.gone = r.items[:0], r.changes[:0], r.gone[:0]
 }
 
-// Put says that the batch writes an item: op is the last operation on it. ttl is in
-// milliseconds, 0 for ever.
+// Put says that the batch writes an item: op is the last operation on it. ttl is that of
+// lifetime.Stored.
 func (r *Reservation) Put(op int, id, body []byte, ttl int64) {
 	r.items = append(r.items, reserving{op: op, id: id, body: body, ttl: ttl})
 }
@@ -127,9 +132,9 @@ func (r *Reservation) lookUp(v *lsm.Version, id, buf []byte, out *found) (body [
 	return body, err
 }
 
-// LookUp looks up the items of the batch and the claims that it changes, at the time now.
-// The caller is inside an epoch guard.
-func (r *Reservation) LookUp(v *lsm.Version, now int64) error {
+// LookUp looks up the items of the batch and the claims that it changes. past says what has
+// expired. The caller is inside an epoch guard.
+func (r *Reservation) LookUp(v *lsm.Version, past lifetime.Past) error {
 	places := make(map[ClaimID]int)
 	changeOf := func(id ClaimID) *change {
 		at, ok := places[id]
@@ -150,7 +155,7 @@ func (r *Reservation) LookUp(v *lsm.Version, now int64) error {
 			return err
 		}
 		had, has = had[:0], has[:0]
-		if it.seen = it.exists && lsm.Shown(&it.version, now); it.seen {
+		if it.seen = it.exists && lsm.Shown(&it.version, past); it.seen {
 			had = r.keys.Claims(had, body)
 		} else if it.exists && it.version.IsDocument() && !r.replicated {
 			if stale, err = r.claimsOf(v, it.id, body, stale[:0]); err != nil {
@@ -163,7 +168,7 @@ func (r *Reservation) LookUp(v *lsm.Version, now int64) error {
 		if !it.deletes {
 			has = r.keys.Claims(has, it.body)
 		}
-		lasts := it.version.Expires == 0 && it.ttl == 0
+		lasts := it.version.Expires == 0 && it.ttl == 0 && !r.follows
 		for n := range had {
 			if len(has) == 0 || has[n] != had[n] {
 				changeOf(had[n]).giver = i
@@ -186,9 +191,19 @@ func (r *Reservation) LookUp(v *lsm.Version, now int64) error {
 		if err != nil {
 			return err
 		}
-		c.holder, c.lived = string(holder), c.live(now)
+		c.holder, c.lived = string(holder), c.live(past)
+		if c.lived && r.follows && c.taker >= 0 && !r.writes(c.holder) {
+			// The item may have been removed when it had expired, perhaps written again with other
+			// values since, and the default be longer now. A claim is written behind its item.
+			var of found
+			if _, err = r.lookUp(v, holder, nil, &of); err != nil {
+				return err
+			}
+			c.orphan = !of.exists || of.version.Deleted() || of.version.Seq > c.version.Seq
+			c.lived = !c.orphan
+		}
 		if c.taker >= 0 && c.exists && !c.lived && !c.version.Deleted() && !r.replicated && !r.writes(c.holder) {
-			if had, err = r.bury(v, c.holder, now, had[:0]); err != nil {
+			if had, err = r.bury(v, c, past, had[:0]); err != nil {
 				return err
 			}
 			for _, id := range had {
@@ -204,9 +219,9 @@ func (r *Reservation) writes(id string) bool {
 	return slices.ContainsFunc(r.items, func(it reserving) bool { return string(it.id) == id })
 }
 
-// bury adds an expired item, if it exists, to r.gone, and its claims to ids.
-func (r *Reservation) bury(v *lsm.Version, id string, now int64, ids []ClaimID) ([]ClaimID, error) {
-	gone := goneItem{id: []byte(id)}
+// bury adds the expired item that holds a claim, if it exists, to r.gone, and its claims to ids.
+func (r *Reservation) bury(v *lsm.Version, c *change, past lifetime.Past, ids []ClaimID) ([]ClaimID, error) {
+	gone := goneItem{id: []byte(c.holder)}
 	if slices.ContainsFunc(r.gone, func(g goneItem) bool { return bytes.Equal(g.id, gone.id) }) {
 		return ids, nil
 	}
@@ -214,8 +229,8 @@ func (r *Reservation) bury(v *lsm.Version, id string, now int64, ids []ClaimID) 
 	if err != nil {
 		return nil, err
 	}
-	if !gone.exists || !gone.version.IsDocument() || lsm.Shown(&gone.version, now) {
-		return ids, nil
+	if !gone.exists || !gone.version.IsDocument() || lsm.Shown(&gone.version, past) || r.follows && gone.version.Seq > c.version.Seq {
+		return ids, nil // it is there, or was written again with other values
 	}
 	r.gone = append(r.gone, gone)
 	return r.claimsOf(v, gone.id, body, ids)
@@ -240,11 +255,11 @@ func (r *Reservation) claimsOf(v *lsm.Version, id, body []byte, ids []ClaimID) (
 	return kept, nil
 }
 
-// Check says, at the time now, whether the batch may make its changes of claims: nil,
+// Check says whether the batch may make its changes of claims, by what has expired now: nil,
 // *TakenError or ErrChanged. rests is the newest sequence of the items and claims that
 // were looked up: a refusal depends on them. The commit lock is held. What LookUp found
 // in files must still be so; Check asks the memtables again.
-func (r *Reservation) Check(v *lsm.Version, now int64) (rests uint64, err error) {
+func (r *Reservation) Check(v *lsm.Version, past lifetime.Past) (rests uint64, err error) {
 	var newer item.Version
 	changed := func(id []byte, was *found) bool {
 		key := r.key(id)
@@ -252,20 +267,20 @@ func (r *Reservation) Check(v *lsm.Version, now int64) (rests uint64, err error)
 	}
 	for i := range r.items {
 		it := &r.items[i]
-		if changed(it.id, &it.found) || it.seen != (it.exists && lsm.Shown(&it.version, now)) {
+		if changed(it.id, &it.found) || it.seen != (it.exists && lsm.Shown(&it.version, past)) {
 			return 0, ErrChanged
 		}
 		rests = max(rests, it.sequence())
 	}
 	for i := range r.changes {
 		c := &r.changes[i]
-		if changed(c.id[:], &c.found) || c.lived != c.live(now) {
+		if changed(c.id[:], &c.found) || c.lived != c.live(past) {
 			return 0, ErrChanged
 		}
 		rests = max(rests, c.sequence())
 	}
 	for i := range r.gone {
-		if changed(r.gone[i].id, &r.gone[i].found) || lsm.Shown(&r.gone[i].version, now) {
+		if changed(r.gone[i].id, &r.gone[i].found) || lsm.Shown(&r.gone[i].version, past) {
 			return 0, ErrChanged
 		}
 	}
@@ -274,7 +289,7 @@ func (r *Reservation) Check(v *lsm.Version, now int64) (rests uint64, err error)
 		if c.twice >= 0 {
 			return rests, r.taken(c, c.twice, string(r.items[c.taker].id))
 		}
-		if c.taker < 0 || !c.live(now) || c.holder == string(r.items[c.taker].id) {
+		if c.taker < 0 || !c.live(past) || c.holder == string(r.items[c.taker].id) {
 			continue
 		}
 		if c.giver < 0 || c.holder != string(r.items[c.giver].id) {
@@ -285,8 +300,8 @@ func (r *Reservation) Check(v *lsm.Version, now int64) (rests uint64, err error)
 }
 
 // live says whether the claim exists and is neither deleted nor expired.
-func (c *change) live(now int64) bool {
-	return c.exists && !c.version.Deleted() && (c.version.Expires == 0 || c.version.Expires > now)
+func (c *change) live(past lifetime.Past) bool {
+	return c.exists && !c.orphan && !c.version.Deleted() && !past.Gone(&c.version)
 }
 
 // taken returns the error for an item that cannot have a claim, because holder has it.
@@ -301,7 +316,7 @@ func (r *Reservation) Len() int { return len(r.changes) + len(r.gone) }
 // the tombstones of items that lost their claims. modified is the time stamp of the batch.
 func (r *Reservation) Version(i int, modified int64) (item.Key, item.Version) {
 	if n := i - len(r.changes); n >= 0 {
-		return r.key(r.gone[n].id), item.Version{Modified: modified, Flags: item.Tombstone}
+		return r.key(r.gone[n].id), lifetime.Tombstone(modified, r.follows)
 	}
 	c := &r.changes[i]
 	key := r.key(c.id[:])
@@ -309,11 +324,7 @@ func (r *Reservation) Version(i int, modified int64) (item.Key, item.Version) {
 		return key, item.Version{Modified: modified, Flags: item.Tombstone}
 	}
 	it := &r.items[c.taker]
-	v := item.Version{Modified: modified, Flags: item.Claim, Body: it.id}
-	if it.ttl != 0 {
-		v.Expires = modified + it.ttl
-	}
-	return key, v
+	return key, item.Version{Modified: modified, Expires: lifetime.Stored(modified, it.ttl), Flags: item.Claim, Body: it.id}
 }
 
 // MostBytes is an upper bound of the memory for the claims that an operation changes on an

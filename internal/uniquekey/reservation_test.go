@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/lifetime"
 	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/internal/lsmtest"
 	"github.com/cleavestore/cleave/partmap"
@@ -41,7 +42,7 @@ type write struct {
 func (w *writing) begin(batch ...write) *Reservation {
 	w.Helper()
 	r := new(Reservation)
-	r.Begin(w.keys, false, item.Key{Hash: w.epk.Head(), EPK: w.epk.Bytes(), PK: w.pk.Encoded()}, &w.epk)
+	r.Begin(w.keys, false, false, item.Key{Hash: w.epk.Head(), EPK: w.epk.Bytes(), PK: w.pk.Encoded()}, &w.epk)
 	for i, b := range batch {
 		if b.v == "" {
 			r.Delete(i, []byte(b.id))
@@ -49,7 +50,7 @@ func (w *writing) begin(batch ...write) *Reservation {
 			r.Put(i, []byte(b.id), []byte(`{"v":"`+b.v+`"}`), b.ttl)
 		}
 	}
-	if err := r.LookUp(w.tree.Version.Load(), w.now); err != nil {
+	if err := r.LookUp(w.tree.Version.Load(), lifetime.Past{Expired: w.now}); err != nil {
 		w.Fatal(err)
 	}
 	return r
@@ -58,7 +59,7 @@ func (w *writing) begin(batch ...write) *Reservation {
 // end checks the batch and writes it.
 func (w *writing) end(r *Reservation) error {
 	w.Helper()
-	if _, err := r.Check(w.tree.Version.Load(), w.now); err != nil {
+	if _, err := r.Check(w.tree.Version.Load(), lifetime.Past{Expired: w.now}); err != nil {
 		return err
 	}
 	for _, it := range r.items {

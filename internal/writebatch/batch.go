@@ -8,6 +8,7 @@ import (
 	"github.com/cleavestore/cleave/internal/docpatch"
 	"github.com/cleavestore/cleave/internal/fault"
 	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/lifetime"
 	"github.com/cleavestore/cleave/internal/uniquekey"
 	"github.com/cleavestore/cleave/partmap"
 )
@@ -18,14 +19,15 @@ type Rules struct {
 	Bytes      int64           // that it has at most: keys, ids and documents
 	Unique     *uniquekey.Keys // nil: the container has no unique keys
 	Replicated bool            // the container takes entries only
+	Follows    bool            // items without a time to live of their own follow the container's default
 }
 
 // Container is what a batch asks the container that it is for.
 type Container interface {
-	// Now returns the time by which items expire, in milliseconds.
-	Now() int64
-	// Patched returns a document with a patch applied, and the time to live of the result.
-	// An error refuses the operation.
+	// Past says which items have expired.
+	Past() lifetime.Past
+	// Patched returns a document with a patch applied, and the time to live of the result,
+	// that of lifetime.Stored. An error refuses the operation.
 	Patched(id, doc []byte, p *docpatch.Patch) (patched []byte, ttl int64, err error)
 }
 

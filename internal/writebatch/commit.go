@@ -9,6 +9,7 @@ import (
 	"github.com/cleavestore/cleave/internal/fault"
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/keysizes"
+	"github.com/cleavestore/cleave/internal/lifetime"
 	"github.com/cleavestore/cleave/internal/logrecord"
 	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/internal/memtable"
@@ -36,19 +37,19 @@ type Commit struct {
 	Modified int64            // time stamp
 	Counted  keysizes.Counted // by Measure; the caller ends it
 
-	at     int64  // time at which the batch is judged; 0: the container's
+	at     int64  // time at which the batch of an entry is judged; 0: the container's
 	files  uint64 // state of the set of files when the operations were looked up
 	ahead  uint64 // the newest sequence of the partition at that time
 	again  int    // how often a transaction was looked up again
 	claims uniquekey.Reservation
 }
 
-// now returns the time at which the batch is judged.
-func (u *Commit) now() int64 {
+// past says by what has expired the batch is judged.
+func (u *Commit) past() lifetime.Past {
 	if u.at != 0 {
-		return u.at
+		return lifetime.Past{Expired: u.at}
 	}
-	return u.in.Now()
+	return u.in.Past()
 }
 
 // Last returns the sequence of the last version, of an operation or a claim.
@@ -199,7 +200,7 @@ func (u *Commit) lookUpPatched(v *lsm.Version, i int) error {
 		found.Version.Body = nil
 		// failed still refuses the operation if the item is judged to exist after all,
 		// because the clock was set back meanwhile.
-		if op.failed = op.Check(&found.Version, found.Exists, u.now()); op.failed != nil {
+		if op.failed = op.Check(&found.Version, found.Exists, u.past()); op.failed != nil {
 			return nil
 		}
 	}
@@ -216,7 +217,7 @@ func (u *Commit) lookUpPatched(v *lsm.Version, i int) error {
 // lookUpClaims looks up the claims that the batch changes. The caller is inside a guard.
 // The documents that patches make must be known.
 func (u *Commit) lookUpClaims(v *lsm.Version) error {
-	u.claims.Begin(u.rules.Unique, u.rules.Replicated, u.Key(nil), &u.epk)
+	u.claims.Begin(u.rules.Unique, u.rules.Replicated, u.rules.Follows, u.Key(nil), &u.epk)
 	for i := range u.Ops {
 		switch op := &u.Ops[i]; {
 		case !op.final:
@@ -226,7 +227,7 @@ func (u *Commit) lookUpClaims(v *lsm.Version) error {
 			u.claims.Put(i, op.ID(), op.Body(), op.TTL)
 		}
 	}
-	return u.claims.LookUp(v, u.now())
+	return u.claims.LookUp(v, u.past())
 }
 
 // JudgeLocked tests what the batch requires. On a refusal, rests is the newest sequence of
@@ -268,7 +269,7 @@ func (u *Commit) compareLocked(p *physical.Partition, v *lsm.Version) error {
 
 // judgeChecks tests the conditions. newest is the newest sequence of the versions that were
 // tested.
-func (u *Commit) judgeChecks(v *lsm.Version, now int64) (newest uint64, err error) {
+func (u *Commit) judgeChecks(v *lsm.Version, past lifetime.Past) (newest uint64, err error) {
 	for i := range u.checks {
 		c := &u.checks[i]
 		key := u.Key(c.id)
@@ -277,7 +278,7 @@ func (u *Commit) judgeChecks(v *lsm.Version, now int64) (newest uint64, err erro
 			c.found.Version, c.found.Exists = newer, true
 		}
 		newest = max(newest, c.found.sequence())
-		there := c.found.Exists && lsm.Shown(&c.found.Version, now)
+		there := c.found.Exists && lsm.Shown(&c.found.Version, past)
 		if there != (c.ifMatch != 0) || there && c.found.Version.Seq != c.ifMatch {
 			return newest, &Error{Index: i, Op: Check.String(), Err: fault.ErrPrecondition}
 		}
@@ -287,8 +288,8 @@ func (u *Commit) judgeChecks(v *lsm.Version, now int64) (newest uint64, err erro
 
 // judgeOps tests the conditions, then what the operations require, in their order.
 func (u *Commit) judgeOps(v *lsm.Version) (rests uint64, err error) {
-	now := u.now()
-	if rests, err = u.judgeChecks(v, now); err != nil {
+	past := u.past()
+	if rests, err = u.judgeChecks(v, past); err != nil {
 		return rests, err
 	}
 	for i := range u.Ops {
@@ -313,7 +314,7 @@ func (u *Commit) judgeOps(v *lsm.Version) (rests uint64, err error) {
 			}
 			rests = max(rests, found.sequence())
 		}
-		err := op.Check(&found.Version, found.Exists, now)
+		err := op.Check(&found.Version, found.Exists, past)
 		if err == nil {
 			err = op.failed
 		}
@@ -327,7 +328,7 @@ func (u *Commit) judgeOps(v *lsm.Version) (rests uint64, err error) {
 // checkClaims says whether the batch may make its changes of claims. A refusal depends on
 // versions up to sequence rests. The commit lock is held.
 func (u *Commit) checkClaims(v *lsm.Version) (rests uint64, err error) {
-	rests, err = u.claims.Check(v, u.now())
+	rests, err = u.claims.Check(v, u.past())
 	if err == uniquekey.ErrChanged {
 		return rests, ErrAgain
 	}

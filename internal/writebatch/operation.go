@@ -5,6 +5,7 @@ import (
 
 	"github.com/cleavestore/cleave/internal/docpatch"
 	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/lifetime"
 )
 
 // Verb is a kind of operation.
@@ -59,7 +60,7 @@ func (e *Error) Unwrap() error { return e.Err }
 type Op struct {
 	Verb     Verb
 	IfMatch  uint64          // sequence that the present version must have; 0: any
-	TTL      int64           // milliseconds, 0: for ever
+	TTL      int64           // see lifetime.Stored
 	GivenTTL bool            // TTL was given for this write: the document does not change it
 	Patch    *docpatch.Patch // of the verb Patch; the body is its result, once that is known
 
@@ -83,8 +84,8 @@ func (op *Op) Deletes() bool { return op.Verb == Delete }
 func (op *Op) Conditional() bool { return op.Verb.Precondition() != Anything || op.IfMatch != 0 }
 
 // Check tests what the operation requires against the present version.
-func (op *Op) Check(v *item.Version, exists bool, now int64) error {
-	return op.Verb.Precondition().Check(op.IfMatch, v, exists, now)
+func (op *Op) Check(v *item.Version, exists bool, past lifetime.Past) error {
+	return op.Verb.Precondition().Check(op.IfMatch, v, exists, past)
 }
 
 // Charge returns the RU of the operation if the batch succeeds.
@@ -92,17 +93,8 @@ func (op *Op) Charge() float64 {
 	return op.Verb.Precondition().Charge(op.IfMatch, op.Deletes(), len(op.Body()))
 }
 
-// Expires returns when a version written at modified expires, 0: never.
-func (op *Op) Expires(modified int64) int64 { return Expires(modified, op.TTL) }
-
-// Expires returns when a version written at modified expires, with a time to live in
-// milliseconds; 0: never.
-func Expires(modified, ttl int64) int64 {
-	if ttl == 0 {
-		return 0
-	}
-	return modified + ttl
-}
+// Expires returns the expiry of a version that is written at modified, as it is stored.
+func (op *Op) Expires(modified int64) int64 { return lifetime.Stored(modified, op.TTL) }
 
 // outdated says that a patch was applied to another version than the present one.
 func (op *Op) outdated(was, is *item.Version) bool { return op.Verb == Patch && was.Seq != is.Seq }

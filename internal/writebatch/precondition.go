@@ -4,6 +4,7 @@ import (
 	"github.com/cleavestore/cleave/internal/cost"
 	"github.com/cleavestore/cleave/internal/fault"
 	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/lifetime"
 	"github.com/cleavestore/cleave/internal/lsm"
 )
 
@@ -15,19 +16,19 @@ const (
 	Anything Precondition = iota
 	Absent                // of Create
 	Present               // of Replace, Delete and Patch
-	Stale                 // of the expirer: the version has the etag, expired or not
+	Stale                 // of the expirer: the version has the etag, and has expired
 )
 
 // Check tests the precondition, and the sequence that must match unless it is 0, against
 // the present version. The error is fault.ErrExists, ErrNotFound or ErrPrecondition.
-func (d Precondition) Check(ifMatch uint64, v *item.Version, exists bool, now int64) error {
+func (d Precondition) Check(ifMatch uint64, v *item.Version, exists bool, past lifetime.Past) error {
 	if d == Stale {
-		if !exists || v.Seq != ifMatch {
+		if !exists || v.Seq != ifMatch || lsm.Shown(v, past) {
 			return fault.ErrPrecondition
 		}
 		return nil
 	}
-	exists = exists && lsm.Shown(v, now)
+	exists = exists && lsm.Shown(v, past)
 	switch {
 	case d == Absent && exists:
 		return fault.ErrExists

@@ -11,6 +11,7 @@ import (
 	"github.com/cleavestore/cleave/internal/docpatch"
 	"github.com/cleavestore/cleave/internal/fault"
 	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/lifetime"
 	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/internal/lsmtest"
 	"github.com/cleavestore/cleave/internal/physical"
@@ -47,8 +48,8 @@ func newStore(t *testing.T) *store {
 	return s
 }
 
-// Now implements Container.
-func (s *store) Now() int64 { return s.now }
+// Past implements Container.
+func (s *store) Past() lifetime.Past { return lifetime.Past{Expired: s.now} }
 
 // Patched implements Container.
 func (s *store) Patched(_, doc []byte, p *docpatch.Patch) (patched []byte, ttl int64, err error) {
@@ -130,7 +131,7 @@ func (s *store) shown(id string) string {
 	var v item.Version
 	body, ok, err := s.p.Version.Load().Lookup(&k, &s.epk, s.p.Visible.Load(), nil, false, &v)
 	s.OK(err)
-	if !ok || !lsm.Shown(&v, s.now) {
+	if !ok || !lsm.Shown(&v, s.Past()) {
 		return ""
 	}
 	return string(body)
@@ -163,9 +164,10 @@ func TestPrecondition(t *testing.T) {
 		{"replace, another etag", Present, 8, &live, true, fault.ErrPrecondition},
 		{"expirer, expired", Stale, 7, &gone, true, nil},
 		{"expirer, written since", Stale, 6, &gone, true, fault.ErrPrecondition},
+		{"expirer, not expired", Stale, 7, &live, true, fault.ErrPrecondition},
 		{"expirer, nothing there", Stale, 7, &gone, false, fault.ErrPrecondition},
 	} {
-		if err := tc.d.Check(tc.match, tc.v, tc.exists, 10); err != tc.want {
+		if err := tc.d.Check(tc.match, tc.v, tc.exists, lifetime.Past{Expired: 10}); err != tc.want {
 			t.Errorf("%s: %v, want %v", tc.name, err, tc.want)
 		}
 	}

@@ -1,0 +1,62 @@
+package lifetime
+
+import "github.com/cleavestore/cleave/internal/item"
+
+// Summary says when versions expire, for estimates. The zero Summary is that of none.
+type Summary struct {
+	Own     Spread // of versions with a time of their own: when they expire
+	Default Spread // of other versions, where they follow the default: when they were written
+}
+
+// Spread is a number of time stamps, in milliseconds.
+type Spread struct{ Items, First, Last int64 }
+
+// Note counts a version. follows says that it goes by the default of its container if it has
+// no time of its own.
+func (s *Summary) Note(v *item.Version, follows bool) {
+	switch {
+	case v.Deleted():
+	case v.Expires != 0:
+		s.Own.join(Spread{First: v.Expires, Last: v.Expires}, 1)
+	case follows:
+		s.Default.join(Spread{First: v.Modified, Last: v.Modified}, 1)
+	}
+}
+
+// Join adds a share, from 0 to 1, of another summary.
+func (s *Summary) Join(of *Summary, share float64) {
+	s.Own.join(of.Own, int64(float64(of.Own.Items)*share))
+	if of.Default.Items > 0 { // the share is an estimate, and Aged is none
+		s.Default.join(of.Default, max(1, int64(float64(of.Default.Items)*share)))
+	}
+}
+
+// Gone estimates how many versions have expired.
+func (s *Summary) Gone(p Past) int64 { return s.Own.upTo(p.Expired) + s.Default.upTo(p.Before-1) }
+
+// Aged says whether a version without a time of its own may have expired. Unlike Gone it is no
+// estimate: if it is false, none has.
+func (s *Summary) Aged(p Past) bool { return s.Default.Items > 0 && s.Default.First < p.Before }
+
+// join adds n stamps between those of another spread.
+func (s *Spread) join(of Spread, n int64) {
+	if n == 0 {
+		return
+	}
+	if s.Items == 0 {
+		s.First, s.Last = of.First, of.Last
+	}
+	s.Items += n
+	s.First, s.Last = min(s.First, of.First), max(s.Last, of.Last)
+}
+
+// upTo estimates how many stamps are at or before a time, as if they were spread evenly.
+func (s *Spread) upTo(at int64) int64 {
+	switch {
+	case s.Items == 0 || at < s.First:
+		return 0
+	case at >= s.Last:
+		return s.Items
+	}
+	return int64(float64(s.Items) * float64(at-s.First) / float64(s.Last-s.First))
+}
