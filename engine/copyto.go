@@ -360,11 +360,11 @@ func copiedItem(it *Item, err error) (copypass.Item, bool, error) {
 func (v copyView) copiedItems(ctx context.Context, scan iter.Seq2[Item, error]) iter.Seq2[copypass.Item, error] {
 	return func(yield func(copypass.Item, error) bool) {
 		err := v.db.patiently(ctx, func() error {
-			for it, err := range scan {
-				if errors.Is(err, ErrThrottled) {
-					return err // nothing was read yet: a scan that has begun waits
+			for it, readErr := range scan {
+				if errors.Is(readErr, ErrThrottled) {
+					return readErr // nothing was read yet: a scan that has begun waits
 				}
-				if out, _, err := copiedItem(&it, err); !yield(out, err) {
+				if out, _, itemErr := copiedItem(&it, readErr); !yield(out, itemErr) {
 					return nil
 				}
 			}

@@ -112,7 +112,7 @@ type QuerySyntaxError = sql.SyntaxError
 // compile checks the query.
 func (q *Query) compile() (*query.Select, error) {
 	a := query.Assembly{Err: q.Where.err, Select: query.Select{
-		Where: q.Where.tree(), Value: q.Value, Distinct: q.Distinct, Offset: q.Offset, Limit: q.Limit,
+		Where: q.Where.tree(), Value: q.Value, Distinct: q.Distinct, ByElement: q.text.ByElement(), Offset: q.Offset, Limit: q.Limit,
 	}}
 	for _, f := range q.Fields {
 		a.Column(query.Field{Path: f.Path, As: f.As, Func: query.Func(f.Aggregate)})

@@ -107,6 +107,56 @@ func TestJoinedOrderCost(t *testing.T) {
 	}
 }
 
+// TestElementOrderCost: the pages of an order by the elements of a JOIN read a document once for each page
+// in which it has a row, and few others to look ahead.
+func TestElementOrderCost(t *testing.T) {
+	for _, partitions := range []int{1, 4} {
+		for _, most := range []int{2, 6} { // elements of a document
+			db, c := openStore(t, testOptions(vfs.NewMem()), ContainerDef{PartitionKey: []string{"/k"}, MinPartitions: partitions, Index: IndexAll()})
+			const documents = 900
+			for i := range documents {
+				var list []string
+				for j := range i % (most + 1) {
+					list = append(list, fmt.Sprint((i*7919+j*104_729)%5000))
+				}
+				must(t, second(c.Create(t.Context(), []byte(fmt.Sprintf(`{"id":"i%d","k":%d,"t":[%s]}`, i, i, strings.Join(list, ","))), nil)))
+				if i == documents/2 {
+					must(t, db.Flush(t.Context()))
+				}
+			}
+			for _, text := range []string{
+				"SELECT c.id, t FROM c JOIN t IN c.t ORDER BY t", "SELECT c.id, t FROM c JOIN t IN c.t ORDER BY t DESC",
+				"SELECT c.id, t FROM c JOIN t IN c.t WHERE c.t[] < 2500 ORDER BY t", "SELECT t FROM c JOIN t IN c.t WHERE t % 2 = 0 ORDER BY t",
+			} {
+				q, err := ParseQuery(text, nil)
+				must(t, err)
+				whole, err := results(c.Query(t.Context(), AllPartitions(), q))
+				must(t, err)
+				q.Limit = 100
+				read, pages := int64(0), 0
+				var got []string
+				for ; pages == 0 || q.Continue != ""; pages++ {
+					r := c.Query(t.Context(), AllPartitions(), q)
+					list, err := results(r)
+					must(t, err)
+					got, read, q.Continue = append(got, list...), read+r.Stats().Documents, r.Continue()
+				}
+				if !slices.Equal(got, whole) || len(got) < 100 {
+					t.Errorf("%s: %d results in pages, %d at once", text, len(got), len(whole))
+				}
+				t.Logf("%d partitions, up to %d elements, %s: %d documents for %d results in %d pages", partitions, most, text, read, len(got), pages)
+				bound := int64(2*partitions) * documents
+				if most > 2 {
+					bound *= 2
+				}
+				if read > bound {
+					t.Errorf("%d partitions, %s: %d documents are read for %d results in %d pages, at most %d do", partitions, text, read, len(got), pages, bound)
+				}
+			}
+		}
+	}
+}
+
 // TestJoinedOrderAmongWrites: what is written between pages, and splits, do to the pages of such a
 // query what they do to one without a JOIN: behind the place of the last result stands what is
 // there now.

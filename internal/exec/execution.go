@@ -92,9 +92,7 @@ func (e *Execution) plan() error {
 		groups = e.Select.Grouper()
 		e.wanted = groups.Paths()
 	case len(e.Select.OrderBy) > 0:
-		for _, o := range e.Select.OrderBy {
-			e.wanted = append(e.wanted, o.Path)
-		}
+		e.wanted = e.Select.OrderPaths()
 	default:
 		e.wanted = e.Select.ColumnPaths()
 	}
@@ -124,11 +122,11 @@ func (e *Execution) planBy(policy *index.Compiled, groups *query.Grouper) {
 				first = append(first, query.Order{Path: path})
 			}
 		}
-		if groups == nil && len(first) > 0 {
+		if groups == nil && len(first) > 0 && !e.Select.ByElement {
 			e.ordered = e.compositeOrder(policy)
 		}
 		if len(first) > 0 && e.ordered == nil {
-			if e.ordered = e.orderSpan(policy, first); e.ordered != nil && !e.ordered.all {
+			if e.ordered = e.orderSpan(policy, first); e.ordered != nil && !e.ordered.all && !e.ordered.elements {
 				e.ordered.rest = look.plan.without(e.ordered.span)
 			}
 		}
@@ -178,6 +176,12 @@ func (e *Execution) orderSpan(policy *index.Compiled, paths []query.Order) *inde
 		return nil
 	}
 	o := &indexOrder{path: path, span: index.Exists(path), all: true, falling: paths[0].Falling, single: len(paths) == 1 && !e.Select.Grouped()}
+	if e.Select.ByElement {
+		// A document without elements has no row, and one that a condition on an element finds
+		// has rows of the others too.
+		o.all, o.elements = false, true
+		return o
+	}
 	if len(paths) > 1 {
 		o.next = e.orderSpan(policy, paths[1:])
 	}

@@ -33,7 +33,10 @@ type indexOrder struct {
 	next    *indexOrder // order of the candidates with one value by the path that follows; nil: no index has it
 	groups  bool        // the candidates are wanted for groups by the first path
 	several int         // with groups: so many are wanted, if an index has all their paths; else 0
-	end     []byte      // with groups, or if unsure: sort key from which on candidates were left out; nil: none was
+	// elements says that the path leads through the elements of arrays: a candidate is taken with
+	// each of its terms, since each is a row of its own.
+	elements bool
+	end      []byte // with groups, or if unsure: sort key from which on candidates were left out; nil: none was
 	// composite is the index whose terms have the order; then path, all and next are not
 	// used, and equal are the values at the paths before those of the order.
 	composite *index.Composite
@@ -227,7 +230,7 @@ func (w *orderWalk) beginKey(keys []byte) bool {
 	from := len(w.c.keys)
 	w.c.keys = keys
 	key := keys[from:]
-	if w.o.single && !w.c.unsure && w.o == w.top {
+	if w.o.single && !w.o.elements && !w.c.unsure && w.o == w.top {
 		w.from, w.to = uint32(from), uint32(len(w.c.keys))
 	} else {
 		w.c.keys = w.c.keys[:from]
@@ -500,7 +503,7 @@ func (w *orderWalk) takeTerm(at []*orderSource, after *item.Key, first bool) err
 			return err
 		}
 	}
-	if first && len(at) > 1 && w.taken > w.most && !w.c.unsure {
+	if first && len(at) > 1 && w.taken > w.most && !w.c.unsure && !w.o.elements {
 		w.ties, w.more = w.most-before, true
 	}
 	return nil
@@ -563,8 +566,10 @@ func (w *orderWalk) takeSet(s *orderSource, set *index.Set, from uint32, most in
 }
 
 func (w *orderWalk) takeOne(s *orderSource, at uint32) {
-	s.out.Add(at)
-	s.taken++
+	if !w.o.elements || !s.out.Contains(at) {
+		s.out.Add(at)
+		s.taken++
+	}
 	s.tied = append(s.tied, at)
 	if w.to > 0 {
 		s.hits = append(s.hits, orderHit{at, w.from, w.to})

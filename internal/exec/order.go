@@ -20,7 +20,10 @@ import (
 // columns or, if the query has none, the document. If more than keptRows rows are
 // wanted, a row holds only the keys, and the document is read again when the row is
 // given out.
-const keptRows = 1000 // most rows that hold columns or documents
+const (
+	keptRows = 1000     // most rows that hold columns or documents
+	mostKept = 32 << 10 // the largest document that rows of its elements hold
+)
 
 // position returns the place of a row.
 func position(r *toprows.Row) Position {
@@ -170,6 +173,26 @@ func (e *Execution) pass(start *passStart) (rows *toprows.Rows, more bool, err e
 		var row toprows.Row
 		var key []byte
 		at := 0
+		// put offers the row of a document with the order key that key has. It returns false if
+		// later ones are not wanted either.
+		put := func(k *item.Key, v *item.Version) bool {
+			row = toprows.Row{Order: len(key), EPK: len(k.EPK), PK: len(k.PK), Unit: at}
+			key = append(append(append(key, k.EPK...), k.PK...), k.ID...)
+			if start.behind(key) {
+				return true
+			}
+			if !wants(key) {
+				return false
+			}
+			// The rows of the elements of a document would hold it once each.
+			if row.Key = key; most <= keptRows && !(e.Select.ByElement && len(v.Body) > mostKept) {
+				row.Ver = *v
+				row.Ver.Body = rows.row(v.Body)
+			}
+			offer(&row)
+			return true
+		}
+		elements := query.ElementKeys{Falling: e.Select.OrderBy[0].Falling}
 		accept := func(k *item.Key, v *item.Version, known bool) ([]byte, bool, error) {
 			if order != nil && order.key != nil && known {
 				if !t.look(k, v) {
@@ -181,18 +204,17 @@ func (e *Execution) pass(start *passStart) (rows *toprows.Rows, more bool, err e
 				if !t.match(k, v, known) {
 					return nil, false, nil
 				}
+				if e.Select.ByElement {
+					for _, element := range elements.Of(&t.eval.Wanted[0]) {
+						if key = append(key[:0], element...); !put(k, v) {
+							break
+						}
+					}
+					return nil, false, nil
+				}
 				key = appendOrder(key[:0], e.Select, t.eval)
 			}
-			row = toprows.Row{Order: len(key), EPK: len(k.EPK), PK: len(k.PK), Unit: at}
-			key = append(append(append(key, k.EPK...), k.PK...), k.ID...)
-			if start.behind(key) || !wants(key) {
-				return nil, false, nil
-			}
-			if row.Key = key; most <= keptRows {
-				row.Ver = *v
-				row.Ver.Body = rows.row(v.Body)
-			}
-			offer(&row)
+			put(k, v)
 			return nil, false, nil
 		}
 		work := func(ctx context.Context, i int) error {
@@ -348,6 +370,7 @@ type rowReader struct {
 	projector *query.Projector
 	body      []byte // of the newest row
 	result    Row
+	item      []byte // key of the result, if the next row may be one of the same document
 }
 
 func (e *Execution) rowReader() *rowReader {
@@ -377,6 +400,17 @@ func (r *rowReader) read(row *toprows.Row) (ok bool, err error) {
 	if v := &row.Ver; v.Seq != 0 {
 		r.result = Row{Key: pk, ID: id, Seq: v.Seq, Modified: v.Modified, Expires: v.Expires, Charge: cost.Read(len(v.Body)), Body: v.Body}
 		return len(v.Body) > 0, nil
+	}
+	if r.e.Select.ByElement {
+		if bytes.Equal(r.item, row.Key[row.Order:]) {
+			return true, nil
+		}
+		r.item = row.Key[row.Order:]
+		defer func() {
+			if !ok {
+				r.item = nil
+			}
+		}()
 	}
 	u := &r.e.units[row.Unit]
 	r.result, ok, err = r.e.h.Read(r.e.ctx, pk, id, u.at, u.installEpoch)

@@ -1,6 +1,7 @@
 package exec
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -106,19 +107,23 @@ func (r *recaller) item(at *Position) (found bool, err error) {
 
 // order reads the order key of the item of a position in its document.
 func (r *recaller) order(at *Position, s *query.Select) (found bool, err error) {
-	var paths []query.Path
-	for _, o := range s.OrderBy {
-		paths = append(paths, o.Path)
-	}
 	ids := item.IDRange{}
 	ids.From(at.ID, false)
 	ids.To(at.ID, false)
 	err = ScanKey(r.ctx, r.h, at.Key, ids, &r.o, func(row *Row) bool {
-		eval := query.Compile(&query.Filter{}, paths).Evaluator()
+		eval := query.Compile(&query.Filter{}, s.OrderPaths()).Evaluator()
 		eval.Match(row.Body)
-		key := appendOrder(nil, s, eval)
-		if found = continuation.DigestOf(key) == at.Short.OrderSum; found {
-			at.Order = key
+		var keys [][]byte
+		if s.ByElement {
+			elements := query.ElementKeys{Falling: s.OrderBy[0].Falling}
+			keys = elements.Of(&eval.Wanted[0])
+		} else {
+			keys = [][]byte{appendOrder(nil, s, eval)}
+		}
+		for _, key := range keys {
+			if continuation.DigestOf(key) == at.Short.OrderSum {
+				at.Order, found = bytes.Clone(key), true
+			}
 		}
 		return false
 	})

@@ -66,15 +66,13 @@ func (w *orderWalk) tell(taken, runs int) {
 // nil if the units have less, or there is only one.
 func (e *Execution) spread(o *indexOrder) (expect []int, end []byte, err error) {
 	n := len(e.units)
-	switch {
-	case n == 1:
+	if n == 1 {
 		return nil, nil, nil
-	case o.reach > maxIndexOrder:
+	} else if o.reach > maxIndexOrder {
 		o.reach = max(o.most, o.reach/n)
 		return nil, nil, nil
 	}
-	walks := make([]mergecut.Walk, n)
-	share := float64(o.reach) / float64(n)
+	walks, share := make([]mergecut.Walk, n), float64(o.reach)/float64(n)
 	first := *o
 	first.most = min(o.reach, int(share+2*math.Sqrt(share))+4)
 	first.told, first.top = &told{enough: o.reach}, nil

@@ -45,8 +45,11 @@ type Select struct {
 	GroupBy  []Path
 	Where    *Filter
 	OrderBy  []Order
-	Offset   int
-	Limit    int // 0: none
+	// ByElement says that the path of the only order leads through the elements of an array, and
+	// that a row is one of their values with its document: a document has as many rows as values.
+	ByElement bool
+	Offset    int
+	Limit     int // 0: none
 }
 
 // maxColumns bounds the columns, groups and orders of a query.
@@ -108,8 +111,15 @@ func (s *Select) Check() error {
 			return err
 		}
 	}
+	if s.ByElement && (len(s.OrderBy) != 1 || len(s.Columns) > 0 || s.Grouped()) {
+		return fmt.Errorf("an order by elements is the only one, and of whole documents")
+	}
 	for _, o := range s.OrderBy {
-		if err := single("order", o.Path); err != nil {
+		path := o.Path
+		if n := len(path) - 1; s.ByElement && n > 0 && path[n].Element {
+			path = path[:n]
+		}
+		if err := single("order", path); err != nil {
 			return err
 		}
 	}

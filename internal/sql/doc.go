@@ -14,9 +14,11 @@
 //
 //	whole     Select has all; Run adds nothing
 //	mapped    each document gives at most one result, in the order of exec
-//	joined    each document gives several results, one behind the other, in the order of exec
-//	collected results are put in order here: those of an ORDER BY of expressions or of what a
-//	          JOIN gives, of DISTINCT and of groups
+//	joined    each document gives several results, one behind the other, in the order of exec. If
+//	          that is the order of the elements of an array (query.Select.ByElement), exec comes
+//	          to a document once for each value, and it gives the results of that value
+//	collected results are put in order here: those of an ORDER BY of expressions or of members of
+//	          what a JOIN gives, of DISTINCT and of groups
 //	constant  there is no FROM: one result, without documents
 //
 // # Continuations

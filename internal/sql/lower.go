@@ -330,6 +330,26 @@ func (l *lowerer) orders(list []syntax.Order) (out []query.Order, ok bool) {
 	return out, true
 }
 
+// element returns the path of the elements by which alone a query orders its rows: those of a JOIN of an
+// array of the document. nil: it has another order.
+func (l *lowerer) element(q *syntax.Query) query.Path {
+	if l.root == "" || len(q.OrderBy) != 1 {
+		return nil
+	}
+	id, ok := q.OrderBy[0].Expr.(*syntax.Ident)
+	if !ok {
+		return nil
+	}
+	for _, join := range q.Joins {
+		if join.Name == id.Name && join.In && join.Collection != nil {
+			if array := l.path(join.Collection); array != nil && !array.Many() {
+				return append(array, jsondoc.Step{Element: true})
+			}
+		}
+	}
+	return nil
+}
+
 var aggregates = map[string]query.Func{"COUNT": query.Count, "SUM": query.Sum, "AVG": query.Avg, "MIN": query.Min, "MAX": query.Max}
 
 // all puts the columns, groups and orders of a query into a Select; false if that does not

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/cleavestore/cleave/internal/exec"
+	"github.com/cleavestore/cleave/internal/fault"
 	"github.com/cleavestore/cleave/internal/sql/eval"
 	"github.com/cleavestore/cleave/internal/sql/value"
 )
@@ -31,6 +32,9 @@ func (s *Statement) Begin(q *exec.Query, after *exec.Position, offset, limit int
 	if s.Whole() {
 		sel.Offset, sel.Limit = offset, limit
 		return p, nil
+	}
+	if s.ByElement() && (len(sel.OrderBy) != 1 || sel.OrderBy[0].Path.String() != s.Select.OrderBy[0].Path.String()) {
+		return nil, fmt.Errorf("%w: query: its order is not that of its text", fault.ErrInvalid)
 	}
 	sel.Offset, sel.Limit = 0, 0
 	if after != nil {
@@ -61,6 +65,9 @@ func (p *Page) ahead() int {
 	const begin, growth, margin = 16, 2, 8
 	wanted := int64(min(p.left, math.MaxInt-p.skip) + p.skip)
 	if p.documents == 0 {
+		if p.s.ByElement() {
+			return int(wanted) // a row of exec has one result, or those of equal elements
+		}
 		return int(1 + wanted/begin)
 	}
 	likely := growth * p.documents
@@ -86,6 +93,8 @@ type Page struct {
 	results int64
 	give    func(*exec.Row) bool
 	f       *eval.Frame
+
+	elements elements
 }
 
 // Run gives the results to give, until that returns false. to learns how far it came. all
@@ -138,11 +147,18 @@ func (p *Page) rows(from Source) (bool, error) {
 		p.documents++
 		given := p.given(&at)
 		more := true
+		if list, ok := p.elements.of(row, at.Order); ok {
+			return p.giveAll(row, list, at, given)
+		}
 		// A result waits until it is known whether the document has another one.
 		var n uint64
 		var waits []byte
+		rows := 0
 		p.f.SetSeq(row.Seq)
 		failure = p.s.q.Rows(p.f, value.Parse(row.Body), func() bool {
+			if rows++; p.s.ByElement() && !p.isElement(at.Order) {
+				return p.f.Err() == nil
+			}
 			body, ok := p.result()
 			if !ok {
 				return p.s.way == joined && p.f.Err() == nil
@@ -167,7 +183,13 @@ func (p *Page) rows(from Source) (bool, error) {
 		}
 		at.Row = 0
 		p.to.Set(at, p.results)
-		return waits == nil || p.take(row, waits, at)
+		if waits != nil && !p.take(row, waits, at) {
+			return false
+		}
+		if p.s.ByElement() && rows >= manyRows {
+			failure = p.keep(row, at.Order)
+		}
+		return failure == nil
 	})
 	if failure != nil {
 		err = failure

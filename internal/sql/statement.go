@@ -83,7 +83,7 @@ func Parse(text string, parameters map[string]any, o Options) (*Statement, error
 // row that aggregates have of none.
 func (s *Statement) empty() {
 	s.way, s.q = whole, nil
-	s.Select.Where, s.Select.OrderBy = &query.Filter{Op: query.Or}, nil
+	s.Select.Where, s.Select.OrderBy, s.Select.ByElement = &query.Filter{Op: query.Or}, nil, false
 	s.Offset, s.Limit = max(s.Offset, 1), 1
 }
 
@@ -138,8 +138,11 @@ func compile(text string, q *syntax.Query, o Options) (*Statement, error) {
 		return s, nil
 	}
 	order, ok := l.orders(q.OrderBy)
+	if element := l.element(q); element != nil {
+		s.Select.ByElement, order, ok = true, []query.Order{{Path: element, Falling: q.OrderBy[0].Desc}}, true
+	}
 	if s.Select.OrderBy = order; !ok || s.q.Grouped() || s.q.Distinct() || s.Select.Check() != nil {
-		s.way, s.Select.OrderBy = collected, nil
+		s.way, s.Select.OrderBy, s.Select.ByElement = collected, nil, false
 		return s, nil
 	}
 	if s.way = joined; l.root != "" && len(q.Joins) == 0 {
@@ -172,6 +175,9 @@ func (s *Statement) Text() string {
 	}
 	return s.text
 }
+
+// ByElement says that the only order of Select is that of the elements of an array.
+func (s *Statement) ByElement() bool { return s != nil && s.Select.ByElement }
 
 // Keyed says that what Run makes of the rows of Select belongs to their items.
 func (s *Statement) Keyed() bool {

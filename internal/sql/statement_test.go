@@ -35,6 +35,10 @@ func TestWays(t *testing.T) {
 		"SELECT t FROM c JOIN t IN c.t WHERE c.a = 1 AND t > 2 AND ABS(c.b) = 3":         `joined /a = 1 AND (ABS(c.b) = 3)`,
 		"SELECT t FROM c JOIN t IN c.t WHERE c.a = 1 OR t > 2":                           `joined TRUE`,
 		"SELECT VALUE t FROM t IN c.t WHERE t.a = 1":                                     `joined TRUE`,
+		"SELECT c.a, t FROM c JOIN t IN c.o.t JOIN u IN c.t WHERE t > 2 ORDER BY t DESC": `joined TRUE by /o/t/[]`,
+		"SELECT c.a, t FROM c JOIN t IN c.t JOIN u IN t.t ORDER BY u":                    `collected TRUE`,
+		"SELECT c.a, t FROM c JOIN t IN c.t ORDER BY t.a":                                `collected TRUE`,
+		"SELECT DISTINCT t FROM c JOIN t IN c.t ORDER BY t":                              `collected TRUE`,
 		"SELECT DISTINCT VALUE c.a * 2 FROM c WHERE c.a = 1":                             `collected /a = 1`,
 		"SELECT UPPER(c.a) AS u, COUNT(1) AS n FROM c WHERE c.a = 1 GROUP BY UPPER(c.a)": `collected /a = 1`,
 		"SELECT * FROM c WHERE c.a = 1 ORDER BY LOWER(c.b)":                              `collected /a = 1`,
@@ -45,7 +49,11 @@ func TestWays(t *testing.T) {
 			t.Errorf("%s: %v", text, err)
 			continue
 		}
-		if got := names[s.way] + " " + s.Select.Where.Simplify().String(); got != want {
+		got := names[s.way] + " " + s.Select.Where.Simplify().String()
+		if s.ByElement() {
+			got += " by " + s.Select.OrderBy[0].Path.String()
+		}
+		if got != want {
 			t.Errorf("%s\n got %s\nwant %s", text, got, want)
 		}
 		if again, err := Parse(text, nil, Options{}); err != nil || again.Text() != s.Text() || s.Whole() != (s.Text() == "") {

@@ -150,7 +150,7 @@ func (d Draw) sub(depth int, names []string) string {
 }
 
 // JoinedInOrder returns a query that makes several results of a document named c, in an order by
-// paths of the document.
+// paths of the document or by the elements of an array.
 func (d Draw) JoinedInOrder() string {
 	names := []string{"c", "j"}
 	from := " FROM c JOIN j IN " + pick(d, "c.t", "c.t", "c.t", "c.o.t", "c.s")
@@ -167,6 +167,9 @@ func (d Draw) JoinedInOrder() string {
 	var order []string
 	for range 1 + d.IntN(2) {
 		order = append(order, "c."+pick(d, "a", "b", "n", "s", "t", "o.a", "id")+pick(d, "", " DESC"))
+	}
+	if d.IntN(3) == 0 {
+		order = []string{"j" + pick(d, "", " DESC")}
 	}
 	return "SELECT " + pick(d, "VALUE j", "VALUE {id: c.id, j: j}", "c.id, j", "VALUE "+d.Expr(2, names, false)) +
 		from + where + " ORDER BY " + strings.Join(order, ", ") + pick(d, "", "", "", " OFFSET 3 LIMIT 20")
