@@ -65,7 +65,6 @@ func TestOrderSpread(t *testing.T) {
 			`SELECT * FROM c ORDER BY c.note DESC`,
 			`SELECT * FROM c WHERE c.u > 500 ORDER BY c.u`,
 			`SELECT * FROM c WHERE c.half = 1 ORDER BY c.u`,
-			`SELECT * FROM c WHERE CONTAINS(c.name, '7 of') ORDER BY c.u`,
 			`SELECT * FROM c WHERE c.u % 2 = 1 ORDER BY c.u`,
 			`SELECT * FROM c ORDER BY c.half, c.u`,
 			`SELECT * FROM c ORDER BY c.half DESC, c.u DESC`,

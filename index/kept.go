@@ -37,15 +37,13 @@ type keptEntry struct {
 	spent int64 // what was spent so far to do without the set
 	set   *Set  // nil: it was not made yet
 	full  bool  // set has all ordinals of the index
-	ranks []uint32
 }
 
 func (e *keptEntry) bytes() int64 {
-	n := keptEntryBytes + 4*int64(len(e.ranks))
-	if e.set != nil {
-		n += 8 * int64(len(e.set.words))
+	if e.set == nil {
+		return keptEntryBytes
 	}
-	return n
+	return keptEntryBytes + 8*int64(len(e.set.words))
 }
 
 // entry returns the entry of a question, a new one if make is set.
@@ -81,34 +79,7 @@ func (k *Kept) Set(of *Reader, q *Question) (set *Set, full bool, spent int64) {
 	return e.set, e.full, e.spent
 }
 
-// Ranks returns the numbers, one for each ordinal, that answer a question, nil if they are not
-// kept, and what was spent so far to do without them. They must not be changed.
-func (k *Kept) Ranks(of *Reader, q *Question) (ranks []uint32, spent int64) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	e := k.entry(of, q, false)
-	if e == nil {
-		return nil, 0
-	}
-	return e.ranks, e.spent
-}
-
-// KeepRanks keeps the numbers that answer a question, unless they alone take more than half of
-// KeptBytes.
-func (k *Kept) KeepRanks(of *Reader, q *Question, ranks []uint32) {
-	if 4*int64(len(ranks)) > KeptBytes/2 {
-		return
-	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	e := k.entry(of, q, true)
-	k.bytes -= e.bytes()
-	e.ranks = ranks
-	k.bytes += e.bytes()
-	k.shrink()
-}
-
-// Spend adds to what was spent to do without an answer.
+// Spend adds to what was spent to do without a set.
 func (k *Kept) Spend(of *Reader, q *Question, n int64) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

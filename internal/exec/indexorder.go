@@ -420,9 +420,6 @@ func (w *orderWalk) take(at []*orderSource) (bool, error) {
 	}
 	if !term.Cut {
 		done, err := w.inside(at, begins)
-		if !done && err == nil {
-			done, err = w.ranked(at, begins)
-		}
 		if done || err != nil {
 			return !w.more, err
 		}
