@@ -7,6 +7,7 @@ import (
 
 	"github.com/cleavestore/cleave/internal/query"
 	"github.com/cleavestore/cleave/internal/sql"
+	"github.com/cleavestore/cleave/internal/sql/syntax"
 )
 
 // Query says which documents are wanted, in which order, and which parts of them.
@@ -107,7 +108,7 @@ func ParseQuery(text string, parameters map[string]any) (Query, error) {
 //	Line   int // from 1
 //	Column int // from 1, in characters
 //	Msg    string
-type QuerySyntaxError = sql.SyntaxError
+type QuerySyntaxError = syntax.Error
 
 // compile checks the query.
 func (q *Query) compile() (*query.Select, error) {

@@ -26,9 +26,6 @@ func (o *Options) now() time.Time {
 	return time.Now()
 }
 
-// SyntaxError says where a text is no query.
-type SyntaxError = syntax.Error
-
 // Statement is a query that was read.
 type Statement struct {
 	// Select is what exec does. Its Offset and Limit are zero: Begin sets them.
