@@ -614,3 +614,48 @@ func TestDefaultTTLElsewhere(t *testing.T) {
 		t.Errorf("installed: %v", err)
 	}
 }
+
+// TestDefaultTTLClaims: a compaction comes to an expired item of a container that keeps
+// changes before the expirer does. Another default brings the item back with its unique value;
+// when it was removed, the value is free.
+func TestDefaultTTLClaims(t *testing.T) {
+	ctx := t.Context()
+	o := testOptions(vfs.NewMem())
+	clock := newTestClock(o)
+	o.ExpiryGrace = time.Second
+	db, c := openStore(t, o, ContainerDef{
+		PartitionKey: []string{"/k"}, MutableTTL: true, DefaultTTL: 5 * time.Second, UniqueKeys: [][]string{{"/u"}}, ChangeRetention: time.Minute,
+	})
+	create := func(doc string) error { return second(c.Create(ctx, []byte(doc), nil)) }
+	pass := func() {
+		must(t, db.keepMarks())
+		clock.pass(10 * time.Minute)
+		must(t, db.keepMarks())
+	}
+	must(t, create(`{"id":"A","k":"a","u":1}`))
+	must(t, db.Flush(ctx))
+	must(t, create(`{"id":"Z","k":"a","u":9,"ttl":-1}`))
+	must(t, db.Flush(ctx))
+	for range 5 { // until the change floor has passed the claim
+		pass()
+		must(t, second(c.Upsert(ctx, []byte(`{"id":"Y","k":"a","u":8,"ttl":-1}`), nil)))
+		must(t, db.Flush(ctx))
+		must(t, db.Compact(ctx))
+	}
+	must(t, c.SetDefaultTTL(ctx, 0))
+	must(t, second(c.Read(ctx, StringKey("a"), "A")))
+	if err := create(`{"id":"B","k":"a","u":1}`); !errors.Is(err, ErrUniqueKey) {
+		t.Errorf("B has the unique value of A, which is there: %v", err)
+	}
+	must(t, c.SetDefaultTTL(ctx, 5*time.Second))
+	pass()
+	must(t, db.expireItems(ctx))
+	pass()
+	must(t, db.Flush(ctx))
+	must(t, db.Compact(ctx))
+	must(t, c.SetDefaultTTL(ctx, 0))
+	if err := create(`{"id":"B","k":"a","u":1}`); err != nil {
+		t.Errorf("A was removed, and its unique value is not free: %v", err)
+	}
+	checkVerified(t, db)
+}

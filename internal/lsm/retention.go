@@ -19,6 +19,7 @@ type retention struct {
 	purge   lifetime.Past // items that have expired by it count as deleted
 	changes uint64        // of the default time to live, before purge was asked for
 	expired bool          // a version was dropped that has expired
+	follows bool          // the default time to live can be changed
 	above   uint64        // all versions above it stay; MaxSequence: no changes are kept
 	readers heldBy        // sequences that readers have pinned, to be noted with the run
 	newer   uint64        // sequence of the previous version of the key
@@ -115,10 +116,10 @@ func (r *retention) toldBy(v *item.Version, newer uint64, first bool) uint64 {
 }
 
 // gone says whether v is a tombstone or has expired by r.purge. In a container that
-// keeps changes an expired document stays until its tombstone is written: see
-// expire.go.
+// keeps changes an expired document stays until its tombstone is written (expire.go), and its
+// claims stay as long as another default could bring it back.
 func (r *retention) gone(v *item.Version) bool {
-	return v.Deleted() || r.purge.Gone(v) && (r.above == MaxSequence || !v.IsDocument())
+	return v.Deleted() || r.purge.Gone(v) && (r.above == MaxSequence || !v.IsDocument() && !r.follows)
 }
 
 // retention returns what a flush or compaction that begins now must keep. A reader that
@@ -131,7 +132,7 @@ func (t *Tree) retention(oldest bool) retention {
 		slices.Sort(r.at)
 		slices.Reverse(r.at)
 	}
-	r.changes = t.Family.Life.Changes()
+	r.changes, r.follows = t.Family.Life.Changes(), t.Family.Life.Follows()
 	if r.purge = t.Purgeable(); r.purge != (lifetime.Past{}) {
 		// A reader that has run for long may go by a time before the item expired.
 		r.purge = r.purge.At(min(r.purge.Expired, t.Env.Pins.Earliest(t.Env.Clock())))
