@@ -42,14 +42,18 @@ func BenchmarkOpenAfterKill(b *testing.B) {
 				must(b, os.CopyFS(to, os.DirFS(from)))
 				b.StartTimer()
 				start := time.Now()
-				again, err := Open(ctx, to, nil)
+				rewritten := make(chan struct{}, 1<<16)
+				again, err := Open(ctx, to, &Options{Events: &EventListener{Compacted: func(CompactionEvent) { rewritten <- struct{}{} }}})
 				must(b, err)
 				opened += time.Since(start)
 				c, err := again.Container("c")
 				must(b, err)
 				start = time.Now()
-				for files := 1; files > 0; time.Sleep(time.Millisecond) {
-					files, _, _ = c.stale()
+				for {
+					if files, _, _ := c.stale(); files == 0 {
+						break
+					}
+					<-rewritten
 				}
 				indexed += time.Since(start)
 				must(b, again.Close())

@@ -75,7 +75,7 @@ func TestDropCrash(t *testing.T) {
 			if all := h.Dropped(); len(all) != 1 || all[0] != (Dropped{Number: orders.Number, Name: "orders"}) || groups(h) > 0 {
 				t.Fatalf("call %d, again: %+v, %d logs", n, all, groups(h))
 			}
-			must(t, h.AddContainer(t.Context(), orders)) // somebody who has not heard
+			must(t, h.AddContainer(t.Context(), orders)) // as a node would ask that has not heard of the drop
 			again := orders
 			again.Number++
 			again.Nodes = []uint64{3}
