@@ -166,7 +166,7 @@ func TestDropContainer(t *testing.T) {
 				t.Errorf("a change: %v", err)
 			}
 		}
-		if d := time.Since(begun); d > 5*time.Second {
+		if d := time.Since(begun); d > 5*time.Second { // by the clock of the bubble
 			t.Errorf("clients were told after %v", d)
 		}
 		if _, err := c.Read(within(5*time.Second), protocol.Eventual, "orders", key(1), "i"); !errors.Is(err, engine.ErrNoContainer) {

@@ -96,15 +96,27 @@ func (l *load) within(what string, most time.Duration) {
 	}
 }
 
-// TestHandover: while clients write and read, the leader of their group changes as it was planned. That
-// takes a few syncs, and no tick.
-func TestHandover(t *testing.T) {
+// underLoad runs a test in a bubble, whose time passes only when nothing is busy: three nodes with one
+// group, whose syncs take so long, and clients at work.
+func underLoad(t *testing.T, syncs time.Duration, test func(t *testing.T, r *host.Rig, c *client.Client, id uint64, l *load)) {
 	synctest.Test(t, func(t *testing.T) {
 		r, c := open(t, 1)
 		r.Steady()
-		id := r.Cluster().Groups()[0].ID
-		r.SlowSyncs(2 * time.Millisecond)
+		if syncs > 0 {
+			r.SlowSyncs(syncs)
+		}
 		l := startLoad(t, r, c)
+		test(t, r, c, r.Cluster().Groups()[0].ID, l)
+		l.end()
+		c.Close()
+		r.Close()
+	})
+}
+
+// TestHandover: while clients write and read, the leader of their group changes as it was planned. That
+// takes a few syncs, and no tick.
+func TestHandover(t *testing.T) {
+	underLoad(t, 2*time.Millisecond, func(t *testing.T, r *host.Rig, c *client.Client, id uint64, l *load) {
 		for _, to := range []uint64{2, 3, 2, 1} {
 			begun := time.Now()
 			must(t, r.Leading(id).Transfer(within(time.Second), id, to))
@@ -123,39 +135,25 @@ func TestHandover(t *testing.T) {
 		if d := time.Since(begun); d > 40*time.Millisecond {
 			t.Errorf("from the order to the first write: %v", d)
 		}
-		c.Close()
-		r.Close()
 	})
 }
 
 // TestHandoverClose: a node is closed while clients write to the group that it leads.
 func TestHandoverClose(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r, c := open(t, 1)
-		r.Steady()
-		id := r.Cluster().Groups()[0].ID
-		r.SlowSyncs(2 * time.Millisecond)
-		l := startLoad(t, r, c)
+	underLoad(t, 2*time.Millisecond, func(t *testing.T, r *host.Rig, c *client.Client, id uint64, l *load) {
 		leaving := r.Leading(id)
 		begun := time.Now()
 		must(t, r.CloseNode(leaving.Node()))
 		t.Logf("closed after %v", time.Since(begun))
 		time.Sleep(time.Second)
 		l.within("close", 60*time.Millisecond)
-		l.end()
-		c.Close()
-		r.Close()
 	})
 }
 
 // TestHandoverDeaf: the replica that is to lead does not answer. No write waits for it, and the leader
 // stays.
 func TestHandoverDeaf(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r, c := open(t, 1)
-		r.Steady()
-		id := r.Cluster().Groups()[0].ID
-		l := startLoad(t, r, c)
+	underLoad(t, 0, func(t *testing.T, r *host.Rig, c *client.Client, id uint64, l *load) {
 		r.Network().Blackhole(r.Cluster().Node(2).Address, true)
 		l.forget()
 		begun := time.Now()
@@ -170,21 +168,14 @@ func TestHandoverDeaf(t *testing.T) {
 			t.Error("the leader has changed")
 		}
 		r.Network().Blackhole(r.Cluster().Node(2).Address, false)
-		l.end()
-		c.Close()
-		r.Close()
 	})
 }
 
 // TestHandoverBehind: the replica that is to lead has been away. While it lacks much it is refused, and no
 // write waits. When it has caught up, it leads.
 func TestHandoverBehind(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r, c := open(t, 1)
-		r.Steady()
-		id := r.Cluster().Groups()[0].ID
+	underLoad(t, 0, func(t *testing.T, r *host.Rig, c *client.Client, id uint64, l *load) {
 		a, b := r.Cluster().Node(1).Address, r.Cluster().Node(2).Address
-		l := startLoad(t, r, c)
 		r.Network().Cut(a, b, true) // it says that it is there, and hears nothing
 		time.Sleep(500 * time.Millisecond)
 		l.forget()
@@ -199,8 +190,5 @@ func TestHandoverBehind(t *testing.T) {
 			}
 			return r.Leading(id).Node() == 2
 		})
-		l.end()
-		c.Close()
-		r.Close()
 	})
 }
