@@ -273,45 +273,6 @@ func TestFilesAreDropped(t *testing.T) {
 	}
 }
 
-// TestRemove: a group that was removed is gone for good, one that gets its id later begins
-// anew, and the files of the log do not wait for it.
-func TestRemove(t *testing.T) {
-	mem := vfs.NewMem()
-	s := open(t, mem)
-	_, err := s.Create(1, 1, base(1, 1))
-	must(t, err)
-	_, err = s.Create(2, 1, base(1, 1))
-	must(t, err)
-	_, err = s.Group(1).Append(hard(3, 1, 1), entries(2, 20, 3, 5000))
-	must(t, err)
-	must(t, s.Remove(1))
-	if err := s.Remove(1); !errors.Is(err, fault.ErrMissing) || s.Group(1) != nil {
-		t.Errorf("%v", err)
-	}
-	mem = mem.Crash(vfs.CrashOptions{Keep: vfs.KeepNone})
-	s = open(t, mem)
-	if s.Group(1) != nil {
-		t.Fatal("it is there")
-	}
-	g, err := s.Create(1, 2, Base{})
-	must(t, err)
-	want := describe(g)
-	other := s.Group(2)
-	for next := uint64(2); next < 100; next += 2 {
-		_, err := other.Append(hard(3, 1, next), entries(next, 2, 3, 5000))
-		must(t, err)
-		must(t, s.log.Sync())
-		must(t, other.Truncate(base(next, 3)))
-	}
-	if first := s.log.First(); first < 3 {
-		t.Errorf("the log begins with file %d", first)
-	}
-	s = open(t, mem.Crash(vfs.CrashOptions{Keep: vfs.KeepNone}))
-	if got := describe(s.Group(1)); got != want {
-		t.Errorf("%s, was %s", got, want)
-	}
-}
-
 // TestReplacedSuffix: entries that were replaced before the log was truncated past them do
 // not come back from the files that still have them.
 func TestReplacedSuffix(t *testing.T) {
@@ -525,59 +486,6 @@ func number(t testing.TB, name string) uint64 {
 	return n
 }
 
-// FuzzRecord: what decodes is encoded to the same record, and nothing panics.
-func FuzzRecord(f *testing.F) {
-	f.Add(appendEntries(nil, &hardState{3, 1, 2}, entries(2, 3, 3, 5)))
-	f.Add(appendEntries(nil, &hardState{}, nil))
-	b := base(7, 3)
-	install, err := appendBase(appendHard([]byte{byte(kindInstall)}, &hardState{4, 0, 0}), &b)
-	if err != nil {
-		f.Fatal(err)
-	}
-	f.Add(install)
-	f.Add([]byte{byte(kindDone), 7})
-	f.Add([]byte{byte(kindVoid), 200, 1})
-	f.Fuzz(func(t *testing.T, in []byte) {
-		r, err := decodeRecord(in)
-		if err != nil {
-			return
-		}
-		if r.kind != kindAppend {
-			return
-		}
-		out := appendEntries(nil, &r.hard, r.entries)
-		again, err := decodeRecord(out)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if len(again.entries) != len(r.entries) || again.hard != r.hard || again.first != r.first {
-			t.Errorf("%+v became %+v", r, again)
-		}
-		if third := appendEntries(nil, &again.hard, again.entries); string(third) != string(out) {
-			t.Errorf("% x became % x", out, third)
-		}
-	})
-}
-
-// FuzzManifest: nothing panics, and what decodes can be encoded.
-func FuzzManifest(f *testing.F) {
-	m := manifest{nextStream: 3, first: 2, closed: []wal.Closed{{File: 2, Length: 4096}}, groups: []groupState{{stream: 1, id: 9, replica: 4, hard: hardState{3, 1, 2}, base: base(7, 3)}}}
-	b, err := m.encode()
-	if err != nil {
-		f.Fatal(err)
-	}
-	f.Add(b[manifestHead:])
-	f.Fuzz(func(t *testing.T, body []byte) {
-		got, err := decodeManifest("MANIFEST", sealManifest(body))
-		if err != nil {
-			return
-		}
-		if _, err := got.encode(); err != nil {
-			t.Error(err)
-		}
-	})
-}
-
 // TestColdEntries: entries that are in files only are read as they were, from files that are
 // full and from the newest one, also those that have replaced others.
 func TestColdEntries(t *testing.T) {
@@ -646,36 +554,6 @@ func TestColdEntries(t *testing.T) {
 	}
 }
 
-// TestRemovedStays: a replica that was removed is not made again, also after a restart; another
-// one of its group is.
-func TestRemovedStays(t *testing.T) {
-	mem := vfs.NewMem()
-	s, err := Open(t.Context(), mem, "raft", Options{Fresh: true})
-	must(t, err)
-	again := func() {
-		t.Helper()
-		if _, err := s.Create(7, 3, Base{}); !errors.Is(err, ErrRemoved) {
-			t.Errorf("made again: %v", err)
-		}
-	}
-	_, err = s.Create(7, 3, Base{})
-	must(t, err)
-	must(t, s.Remove(7))
-	again()
-	must(t, s.Close())
-	s, err = Open(t.Context(), mem.Crash(vfs.CrashOptions{Keep: vfs.KeepNone}), "raft", Options{})
-	must(t, err)
-	again()
-	_, err = s.Create(7, 4, Base{})
-	must(t, err)
-	_, err = s.Create(8, 3, Base{})
-	must(t, err)
-	if g := s.Groups(); len(g) != 2 || g[0].ID() != 7 || g[0].Replica() != 4 || g[0].Store() != s {
-		t.Errorf("%d groups", len(g))
-	}
-	must(t, s.Close())
-}
-
 // TestBegin: an empty log that has voted gets a base, at each call of the file system whole or
 // not at all, and keeps the vote. A log with entries or a base does not.
 func TestBegin(t *testing.T) {
@@ -740,55 +618,5 @@ func TestBegin(t *testing.T) {
 	}
 	if began < 2 || empty < 2 {
 		t.Errorf("began %d times, empty %d times", began, empty)
-	}
-}
-
-// TestDiscard: the logs of all groups of a container go at once, and what was remembered of removed
-// replicas; those of others stay. After a crash at any call of the file system the groups are all there
-// or none.
-func TestDiscard(t *testing.T) {
-	of := func(id uint64) bool { return id>>32 == 7 }
-	from := vfs.NewMem()
-	s := open(t, from)
-	for _, id := range []uint64{1, 7<<32 | 1, 7<<32 | 2, 8 << 32} {
-		_, err := s.Create(id, 3, base(1, 1))
-		must(t, err)
-		_, err = s.Group(id).Append(hard(3, 1, 1), entries(2, 3, 3, 100))
-		must(t, err)
-	}
-	_, err := s.Create(7<<32|9, 3, Base{})
-	must(t, err)
-	must(t, s.Remove(7<<32|9))
-	must(t, s.Close())
-	ids := func(s *Store) (out []uint64) {
-		for _, g := range s.Groups() {
-			out = append(out, g.ID())
-		}
-		return out
-	}
-	for n := int64(1); ; n++ {
-		mem := from.Clone()
-		faulty := vfs.NewFaulty(mem)
-		s := open(t, faulty)
-		var image *vfs.Mem
-		faulty.StopAt(faulty.Calls()+n, func() { image = mem.Clone() })
-		err := s.Discard(of)
-		done := image == nil
-		if done {
-			must(t, err)
-			image = mem
-		}
-		again := open(t, image.Crash(vfs.CrashOptions{Keep: vfs.KeepNone}))
-		if got := ids(again); len(got) != 4 && len(got) != 2 || done && len(got) != 2 {
-			t.Fatalf("call %d: %v", n, got)
-		}
-		must(t, again.Discard(of))
-		if got := ids(again); len(got) != 2 || got[0] != 1 || got[1] != 8<<32 || len(again.mu.manifest.removed) != 0 {
-			t.Fatalf("call %d, again: %v", n, got)
-		}
-		must(t, again.Close())
-		if done {
-			return
-		}
 	}
 }
