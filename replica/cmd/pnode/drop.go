@@ -19,15 +19,11 @@ type dropCommand struct {
 
 // Run implements the command.
 func (c *dropCommand) Run(ctx context.Context, e *environment) error {
-	o, err := newOperator(c.Dir, &c.etcdFlags)
+	o, p, err := openPicture(ctx, c.Dir, &c.etcdFlags)
 	if err != nil {
 		return err
 	}
 	defer o.close()
-	p, err := o.picture(ctx)
-	if err != nil {
-		return err
-	}
 	number := o.present().NumberOf(c.Container)
 	for _, t := range p.Containers {
 		if t.Name == c.Container {

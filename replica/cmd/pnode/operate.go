@@ -75,6 +75,18 @@ func newOperator(dir string, f *etcdFlags) (*operator, error) {
 	return o, nil
 }
 
+// openPicture returns an operator, which the caller closes, and what the metadata store has.
+func openPicture(ctx context.Context, dir string, f *etcdFlags) (o *operator, p meta.Picture, err error) {
+	if o, err = newOperator(dir, f); err != nil {
+		return nil, p, err
+	}
+	if p, err = o.picture(ctx); err != nil {
+		o.close()
+		return nil, p, err
+	}
+	return o, p, nil
+}
+
 // picture reads what the metadata store has.
 func (o *operator) picture(ctx context.Context) (p meta.Picture, err error) {
 	if o.store == nil {
@@ -161,15 +173,11 @@ func (c *containerCommand) Run(ctx context.Context, e *environment) error {
 		return cli.Usage(err)
 	}
 	t.Regions = c.Readers
-	o, err := newOperator(c.Dir, &c.etcdFlags)
+	o, p, err := openPicture(ctx, c.Dir, &c.etcdFlags)
 	if err != nil {
 		return err
 	}
 	defer o.close()
-	p, err := o.picture(ctx)
-	if err != nil {
-		return err
-	}
 	if slices.ContainsFunc(p.Dropped, func(d meta.Dropped) bool { return d.Name == t.Name && !d.Released }) {
 		return fmt.Errorf("container %q is being dropped, and its name stays taken until then. What that waits for is shown by: pnode drop %s %s --yes", t.Name, c.Dir, t.Name)
 	}
@@ -237,15 +245,11 @@ type drainCommand struct {
 
 // Run implements the command.
 func (c *drainCommand) Run(ctx context.Context, e *environment) error {
-	o, err := newOperator(c.Dir, &c.etcdFlags)
+	o, p, err := openPicture(ctx, c.Dir, &c.etcdFlags)
 	if err != nil {
 		return err
 	}
 	defer o.close()
-	p, err := o.picture(ctx)
-	if err != nil {
-		return err
-	}
 	node := topology.NodeID(c.Node)
 	at := slices.IndexFunc(p.Nodes, func(n meta.Node) bool { return n.ID == node })
 	if at < 0 && o.d.Node(c.Node) == nil {
