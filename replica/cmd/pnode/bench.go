@@ -25,6 +25,8 @@ type benchCommand struct {
 	Repeat     int           `help:"How often each is made." default:"3"`
 	Only       string        `help:"Measure only what has this in its name: put, strong, eventual."`
 	Idle       bool          `help:"Measure what the groups cost when nothing happens, and nothing else."`
+	CatchUp    cli.Size      `help:"Measure what clients notice of a node that was down while so much was written, and catches up, and nothing else." placeholder:"SIZE"`
+	Rate       float64       `help:"Writes a second of all clients together while a node catches up, each timed from when it was due. 0: as many as they can."`
 	Profile    bool          `help:"Keep profiles of the processor in the directory."`
 }
 
@@ -48,20 +50,14 @@ func (c *benchCommand) Run(ctx context.Context, e *environment) error {
 		return err
 	}
 	defer t.close()
-	if c.Idle {
+	switch {
+	case c.Idle:
 		return c.idle(ctx, e, t)
+	case c.CatchUp > 0:
+		return c.catchUp(ctx, e, t)
 	}
 	table := cli.NewTable("what", "clients", "per second", "p50", "p99", "CPU of the nodes, each", "CPU of the client, each")
-	keys := make([]string, 1000)
-	for i := range keys {
-		keys[i] = fmt.Sprint("k", i)
-	}
-	put := func(ctx context.Context, worker, n int) error {
-		key := keys[(worker*31+n)%len(keys)]
-		id := fmt.Sprint("i", worker, "-", n%100)
-		_, err := t.client.Upsert(ctx, container, engine.StringKey(key), document(id, key, n, c.Size))
-		return err
-	}
+	keys, put := benchKeys(), c.putter(t)
 	read := func(level protocol.Level) func(ctx context.Context, worker, n int) error {
 		return func(ctx context.Context, worker, n int) error {
 			key := keys[(worker*31+n)%len(keys)]
@@ -85,22 +81,58 @@ func (c *benchCommand) Run(ctx context.Context, e *environment) error {
 			continue
 		}
 		for range c.Repeat {
-			f, err := c.measure(ctx, t, m.clients, m.do)
+			f, err := measure(ctx, t, m.clients, 0, c.passes, m.do)
 			if err != nil {
 				return fmt.Errorf("%s: %w", m.what, err)
 			}
-			each := func(d time.Duration) string {
-				return (d / time.Duration(max(f.count, 1))).Round(100 * time.Nanosecond).String()
-			}
-			table.Row(m.what, fmt.Sprint(m.clients), fmt.Sprintf("%.0f", float64(f.count)/f.took.Seconds()), f.p50.Round(time.Microsecond).String(), f.p99.Round(time.Microsecond).String(), each(f.nodes), each(f.me))
+			table.Row(m.what, fmt.Sprint(m.clients), f.rate(), f.p50.Round(time.Microsecond).String(), f.p99.Round(time.Microsecond).String(), f.each(f.nodes), f.each(f.me))
 		}
 	}
 	table.Print(e.stdout, "")
 	return t.running()
 }
 
-// measure has clients do something for a while.
-func (c *benchCommand) measure(ctx context.Context, t *trial, clients int, do func(ctx context.Context, worker, n int) error) (f figure, err error) {
+// rate returns how often the thing was done in a second.
+func (f *figure) rate() string { return fmt.Sprintf("%.0f", float64(f.count)/f.took.Seconds()) }
+
+// each returns what a part of a time comes to for each of what was done.
+func (f *figure) each(d time.Duration) string {
+	return (d / time.Duration(max(f.count, 1))).Round(100 * time.Nanosecond).String()
+}
+
+// benchKeys returns partition keys in all groups.
+func benchKeys() []string {
+	keys := make([]string, 1000)
+	for i := range keys {
+		keys[i] = fmt.Sprint("k", i)
+	}
+	return keys
+}
+
+// putter returns what a client does that writes documents of the size, each of them again and again.
+func (c *benchCommand) putter(t *trial) func(ctx context.Context, worker, n int) error {
+	keys := benchKeys()
+	return func(ctx context.Context, worker, n int) error {
+		key := keys[(worker*31+n)%len(keys)]
+		id := fmt.Sprint("i", worker, "-", n%100)
+		_, err := t.client.Upsert(ctx, container, engine.StringKey(key), document(id, key, n, c.Size))
+		return err
+	}
+}
+
+// passes returns when the time of a measurement is over.
+func (c *benchCommand) passes(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(c.Time):
+		return nil
+	}
+}
+
+// measure has clients do something until the function until returns. With a rate, so much is due in a
+// second of all clients together, and the time of each begins when it was due.
+func measure(ctx context.Context, t *trial, clients int, rate float64, until func(context.Context) error, do func(ctx context.Context, worker, n int) error) (f figure, err error) {
 	var tasks sync.WaitGroup
 	var stop atomic.Bool
 	var mu sync.Mutex
@@ -117,6 +149,12 @@ func (c *benchCommand) measure(ctx context.Context, t *trial, clients int, do fu
 			var failed error
 			for n := 0; !stop.Load() && failed == nil; n++ {
 				at := time.Now()
+				if rate > 0 {
+					at = begun.Add(time.Duration((float64(n*clients+worker) / rate) * float64(time.Second)))
+					if time.Sleep(time.Until(at)); stop.Load() {
+						break
+					}
+				}
 				failed = do(ctx, worker, n)
 				mine = append(mine, time.Since(at))
 			}
@@ -125,15 +163,12 @@ func (c *benchCommand) measure(ctx context.Context, t *trial, clients int, do fu
 			times, err = append(times, mine...), errors.Join(err, failed)
 		})
 	}
-	select {
-	case <-ctx.Done():
-	case <-time.After(c.Time):
-	}
+	waited := until(ctx)
 	stop.Store(true)
 	tasks.Wait()
 	f.took, f.count = time.Since(begun), int64(len(times))
 	after, _, usageErr := t.usage()
-	if err = errors.Join(err, usageErr); err != nil || f.count == 0 {
+	if err = errors.Join(err, waited, usageErr); err != nil || f.count == 0 {
 		return f, err
 	}
 	f.nodes, f.me = after-nodes, ownUsage()-me
@@ -150,10 +185,8 @@ func (c *benchCommand) idle(ctx context.Context, e *environment, t *trial) error
 			return err
 		}
 		begun := time.Now()
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(c.Time):
+		if err = c.passes(ctx); err != nil {
+			return err
 		}
 		after, resident, err := t.usage()
 		if err != nil {

@@ -34,11 +34,13 @@ type demoCommand struct {
 type round struct {
 	what   string
 	node   uint64
-	groups int           // that it led
-	gap    time.Duration // until all of them took writes again
-	acks   int64         // of all groups, meanwhile and until it was back
-	back   time.Duration // until it was up to date and led its groups again
-	moved  int           // replicas that it has got
+	groups int             // that it led
+	gap    time.Duration   // until all of them took writes again
+	acks   int64           // of all groups, meanwhile and until it was back
+	back   time.Duration   // until it was up to date and led its groups again
+	moved  int             // replicas that it has got
+	pauses []time.Duration // of each group: the longest time between two of its writes,
+	calm   []time.Duration // and in the time before
 }
 
 // Run implements the command.
@@ -126,6 +128,9 @@ func (c *demoCommand) restart(ctx context.Context, t *trial, w *writers, node ui
 		}
 	}
 	r.groups = len(groups)
+	for _, id := range groups {
+		r.calm = append(r.calm, w.longest(id, time.Now().Add(-c.Pause)))
+	}
 	err := r.grow(w, groups, func() error {
 		if err := t.signal(node, syscall.SIGTERM); err != nil {
 			return err
@@ -264,6 +269,7 @@ func (t *trial) leads(ctx context.Context, node uint64, groups []uint64) error {
 func printRounds(e *environment, rounds []round) {
 	table := cli.NewTable("what", "node", "groups it led", "gap until all write again", "writes meanwhile", "back and leading after")
 	gaps := make(map[string][]time.Duration)
+	var pauses, calm []time.Duration // of groups whose leader has changed as it was planned
 	for _, r := range rounds {
 		node := fmt.Sprint(r.node)
 		if r.node == 0 {
@@ -271,6 +277,9 @@ func printRounds(e *environment, rounds []round) {
 		}
 		table.Row(r.what, node, fmt.Sprint(r.groups), r.gap.Round(time.Millisecond).String(), fmt.Sprint(r.acks), r.back.Round(10*time.Millisecond).String())
 		gaps[r.what] = append(gaps[r.what], r.gap)
+		if r.what == planned {
+			pauses, calm = append(pauses, r.pauses...), append(calm, r.calm...)
+		}
 	}
 	table.Print(e.stdout, "")
 	for _, r := range rounds {
@@ -280,10 +289,18 @@ func printRounds(e *environment, rounds []round) {
 	}
 	for _, what := range []string{killed, stopped, killedAll, planned} {
 		if all := gaps[what]; len(all) > 0 {
-			slices.Sort(all)
-			fmt.Fprintf(e.stdout, "%s: gap p50 %v, max %v of %d\n", what, all[len(all)/2].Round(time.Millisecond), all[len(all)-1].Round(time.Millisecond), len(all))
+			fmt.Fprintf(e.stdout, "%s: gap %s\n", what, summary(all))
 		}
 	}
+	if len(pauses) > 0 {
+		fmt.Fprintf(e.stdout, "%s: pause of a group %s; in the time before, without a change of the leader, %s\n", planned, summary(pauses), summary(calm))
+	}
+}
+
+// summary returns the median and the longest of some times.
+func summary(all []time.Duration) string {
+	slices.Sort(all)
+	return fmt.Sprintf("p50 %v, max %v of %d", all[len(all)/2].Round(time.Millisecond), all[len(all)-1].Round(time.Millisecond), len(all))
 }
 
 // trialDir returns the directory of a trial, and what removes it.

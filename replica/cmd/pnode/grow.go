@@ -68,7 +68,8 @@ func (r *round) grow(w *writers, groups []uint64, do func() error) error {
 	}
 	r.back, r.acks = time.Since(begun), w.acks.Load()-before
 	for _, id := range groups {
-		r.gap = max(r.gap, w.longest(id, begun))
+		pause := w.longest(id, begun)
+		r.gap, r.pauses = max(r.gap, pause), append(r.pauses, pause)
 	}
 	return nil
 }

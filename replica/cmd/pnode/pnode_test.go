@@ -41,7 +41,7 @@ func TestDemo(t *testing.T) {
 	if status != 0 {
 		t.Fatalf("status %d: %s%s", status, out, errs)
 	}
-	for _, want := range []string{`kill -9: gap p50 \d`, `SIGTERM: gap p50 \d`, `split +1 +1 `, `node joins +4 `, `node 4 took [34] replicas`, `writes acknowledged +[1-9]`, `that were stale +0\n`, `lost +0\n`, `never written +0\n`} {
+	for _, want := range []string{`kill -9: gap p50 \d`, `SIGTERM: gap p50 \d`, `SIGTERM: pause of a group p50 \d+m?s, max \d+m?s of 2; in the time before.* max \d+m?s of 2\n`, `split +1 +1 `, `node joins +4 `, `node 4 took [34] replicas`, `writes acknowledged +[1-9]`, `that were stale +0\n`, `lost +0\n`, `never written +0\n`} {
 		if !regexp.MustCompile(want).MatchString(out) {
 			t.Errorf("%s is not in %s", want, out)
 		}
@@ -65,6 +65,22 @@ func TestBench(t *testing.T) {
 	status, out, errs = run(t, "bench", "--idle", "--partitions", "4", "--time", "100ms", "--dir", filepath.Join(t.TempDir(), "idle"))
 	if status != 0 || !strings.Contains(out, "4 idle groups: ") {
 		t.Errorf("status %d: %s%s", status, out, errs)
+	}
+}
+
+// TestCatchUp: a node that was down gets what it lacks while clients write, and each part of that is measured.
+func TestCatchUp(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("only Linux tells of other processes in the way that bench reads")
+	}
+	status, out, errs := run(t, "bench", "--catch-up", "1MiB", "--time", "200ms", "--clients", "4", "--rate", "100", "--partitions", "4", "--dir", filepath.Join(t.TempDir(), "cluster"))
+	if status != 0 {
+		t.Fatalf("status %d: %s%s", status, out, errs)
+	}
+	for _, want := range []string{`all nodes are there +\d`, `a node is down +\d`, `the node catches up +\d`, `all nodes are there again +\d`, `node 3 lacked 1\.\d+ MiB in 4 groups and caught up after \d`} {
+		if !regexp.MustCompile(want).MatchString(out) {
+			t.Errorf("%s is not in %s", want, out)
+		}
 	}
 }
 
