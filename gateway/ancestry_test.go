@@ -50,7 +50,7 @@ func TestAncestry(t *testing.T) {
 		if bad != nil {
 			t.Fatal(bad)
 		}
-		before := k.items.Partitions()
+		before := inEngine(k).Partitions()
 		i := step % max(1, len(before)-1)
 		var job *engine.ReshapeJob
 		var err error
@@ -59,15 +59,15 @@ func TestAncestry(t *testing.T) {
 		case "split":
 			largest := slices.MaxFunc(before, func(a, b engine.PartitionStats) int { return int(a.Items - b.Items) })
 			parents = []engine.PartitionStats{largest}
-			job, err = k.items.Split(t.Context(), largest.ID, nil)
+			job, err = inEngine(k).Split(t.Context(), largest.ID, nil)
 		case "merge":
-			job, err = k.items.Merge(t.Context(), parents[0].ID, parents[1].ID)
+			job, err = inEngine(k).Merge(t.Context(), parents[0].ID, parents[1].ID)
 		case "move":
 			key := engine.StringKey("7").EPK()
 			for n := 0; !(key.String() > parents[0].Min && key.String() < parents[1].Max && key.String() != parents[0].Max); n++ {
 				key = engine.StringKey(strconv.Itoa(n)).EPK()
 			}
-			job, err = k.items.MoveBoundary(t.Context(), parents[0].ID, parents[1].ID, key.String())
+			job, err = inEngine(k).MoveBoundary(t.Context(), parents[0].ID, parents[1].ID, key.String())
 		}
 		if err == nil {
 			err = job.Wait(t.Context())

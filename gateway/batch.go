@@ -142,7 +142,7 @@ func (e *opError) Unwrap() error { return e.err }
 // concerns the batch as a whole.
 func (c *call) transact(k *container, key engine.PartitionKey, ops []operation) (results []result, failed error) {
 	var charge float64
-	metas, err := k.items.UpdateWith(c.ctx, key, &engine.UpdateOptions{Charge: &charge}, func(tx *engine.Tx) error {
+	metas, err := k.items.Transact(c.ctx, key, &engine.UpdateOptions{Charge: &charge}, func(tx Tx) error {
 		results = make([]result, len(ops))
 		held := 0
 		for i := range ops {
@@ -195,7 +195,7 @@ func (c *call) transact(k *container, key engine.PartitionKey, ops []operation) 
 }
 
 // inTx carries out one operation of a transaction.
-func (c *call) inTx(tx *engine.Tx, k *container, op *operation, r *result) error {
+func (c *call) inTx(tx Tx, k *container, op *operation, r *result) error {
 	o := &engine.WriteOptions{IfMatch: ifMatch(op.ifMatch)}
 	r.meta.ID = op.id
 	switch op.kind {

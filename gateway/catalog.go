@@ -36,8 +36,8 @@ var errDropped = errors.New("the resource does not exist any more")
 //
 // Numbers are given out once: the record with id "numbers" is raised in the batch that uses one.
 type catalog struct {
-	db       *engine.DB
-	store    *engine.Container
+	db       Store
+	store    Items
 	clock    func() time.Time
 	pools    shared.Clock // of the throughput of databases
 	throttle bool         // throughput is enforced
@@ -88,7 +88,7 @@ type container struct {
 	etag   engine.ETag
 	rid    string
 	db     *database
-	items  *engine.Container
+	items  Items
 	// mutable says that items follows the default time to live: an older build has not made it.
 	mutable bool
 	*topology
@@ -124,7 +124,7 @@ var catalogKey = engine.StringKey("catalogue")
 
 // openCatalog reads the catalogue, which it makes if there is none, and finishes what a
 // crash left.
-func openCatalog(ctx context.Context, db *engine.DB, o *Options) (*catalog, error) {
+func openCatalog(ctx context.Context, db Store, o *Options) (*catalog, error) {
 	store, err := db.EnsureContainer(ctx, catalogName, engine.ContainerDef{PartitionKey: []string{"/key"}})
 	if err != nil {
 		return nil, fmt.Errorf("gateway: catalogue: %w", err)
@@ -166,7 +166,7 @@ func openCatalog(ctx context.Context, db *engine.DB, o *Options) (*catalog, erro
 			}
 			continue
 		}
-		k.items, err = db.Container(k.record.Store)
+		k.items, err = db.Container(ctx, k.record.Store)
 		if errors.Is(err, engine.ErrNoContainer) {
 			if err = c.erase(ctx, k.record.ID); err != nil {
 				return nil, err
@@ -212,7 +212,7 @@ func (k *container) conform(ctx context.Context, o *Options) error {
 	}
 	if !slices.Equal(now.Index.Include, index.Include) || !slices.Equal(now.Index.Exclude, index.Exclude) ||
 		!slices.EqualFunc(now.Index.Composite, index.Composite, slices.Equal) {
-		if _, err := k.items.SetIndexPolicy(ctx, index); err != nil {
+		if err := k.items.SetIndexPolicy(ctx, index); err != nil {
 			return err
 		}
 	}
@@ -243,18 +243,15 @@ func (c *catalog) clear(ctx context.Context, r *containerRecord) error {
 // put writes records together and returns the etag of the last one. They are durable whatever the store's
 // default is: the store makes and drops containers durably, and a record must not be older than what it names.
 func (c *catalog) put(ctx context.Context, records ...any) (engine.ETag, error) {
-	b := c.store.NewBatch(catalogKey)
-	b.Durability = engine.Synced
-	for _, record := range records {
+	docs := make([][]byte, len(records))
+	for i, record := range records {
 		text, err := json.Marshal(record)
-		if err == nil {
-			err = b.Upsert(append(text[:len(text)-1], `,"key":"catalogue"}`...), nil)
-		}
 		if err != nil {
 			return 0, err
 		}
+		docs[i] = append(text[:len(text)-1], `,"key":"catalogue"}`...)
 	}
-	written, err := c.store.Commit(ctx, b)
+	written, err := c.store.UpsertAll(ctx, catalogKey, docs)
 	if err == nil {
 		return written[len(written)-1].ETag, nil
 	}
@@ -496,7 +493,7 @@ func (c *catalog) createContainer(ctx context.Context, d *database, p *container
 	}
 	k := &container{record: containerRecord{
 		ID: resourceid.ContainerRecord(d.record.Name, p.ID), Kind: kindContainer, Database: d.record.Name, Name: p.ID, Number: n.Next - 1,
-		State: stateReady, Store: c.storeName(d.record.Name, p.ID, n.Next-1), Made: c.clock().Unix(), Definition: *p, Offer: o,
+		State: stateReady, Store: c.storeName(ctx, d.record.Name, p.ID, n.Next-1), Made: c.clock().Unix(), Definition: *p, Offer: o,
 	}}
 	if k.etag, err = c.putNew(ctx, n, &k.record); err != nil {
 		return nil, err
@@ -514,10 +511,10 @@ func (c *catalog) createContainer(ctx context.Context, d *database, p *container
 
 // storeName returns the name that a container has in the store: that of its database, a
 // dot and its own, with its number if that is taken or too long.
-func (c *catalog) storeName(database, name string, number uint32) string {
+func (c *catalog) storeName(ctx context.Context, database, name string, number uint32) string {
 	const most = 200
 	full := database + "." + name
-	if _, err := c.db.Container(full); errors.Is(err, engine.ErrNoContainer) && len(full) <= most {
+	if _, err := c.db.Container(ctx, full); errors.Is(err, engine.ErrNoContainer) && len(full) <= most {
 		return full
 	}
 	if len(full) > most {

@@ -77,7 +77,7 @@ func TestDropFails(t *testing.T) {
 			if got := s.inStore(); !slices.Equal(got, want) {
 				t.Errorf("%s, stopped at %d: the store has %v, want %v", drop, n, got, want)
 			}
-			again, err := openCatalog(t.Context(), s.db, &Options{Clock: time.Now})
+			again, err := openCatalog(t.Context(), local{s.db}, &Options{Clock: time.Now})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -107,7 +107,7 @@ func TestDefinitionAfterCrash(t *testing.T) {
 		t.Fatal(bad)
 	}
 	before := k.items.Def()
-	if _, err := k.items.SetIndexPolicy(t.Context(), engine.IndexPolicy{}); err != nil {
+	if err := k.items.SetIndexPolicy(t.Context(), engine.IndexPolicy{}); err != nil {
 		t.Fatal(err)
 	}
 	if err := k.items.SetDefaultTTL(t.Context(), time.Hour); err != nil {
@@ -226,11 +226,14 @@ func TestReadManyPages(t *testing.T) {
 	}
 }
 
+// inEngine returns the container of the engine below one of the catalogue.
+func inEngine(k *container) *engine.Container { return k.items.(localItems).Container }
+
 // k0 returns the id of the first physical partition of d.c.
 func k0(s *server) string {
 	k, _ := s.h.catalog.container("d", "c")
 	parts, _ := k.ranges(time.Now(), false)
-	return fmt.Sprint(uint64(parts[0].ID))
+	return parts[0].ID
 }
 
 // TestPatchKeepsResourceID: a patch cannot move the members that the gateway keeps.

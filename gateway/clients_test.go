@@ -94,7 +94,7 @@ func TestRangeOfAnswers(t *testing.T) {
 	if bad != nil {
 		t.Fatal(bad)
 	}
-	parts := k.items.Partitions()
+	parts := inEngine(k).Partitions()
 	if len(parts) < 2 {
 		t.Fatalf("%d partitions", len(parts))
 	}

@@ -90,7 +90,7 @@ func TestCreationOrder(t *testing.T) {
 		if page != 4 {
 			return
 		}
-		job, err := k.items.Split(t.Context(), k.items.Partitions()[1].ID, nil)
+		job, err := inEngine(k).Split(t.Context(), inEngine(k).Partitions()[1].ID, nil)
 		if err == nil {
 			err = job.Wait(t.Context())
 		}

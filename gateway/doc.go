@@ -13,6 +13,7 @@
 //	           operation.go what a request is, for Options.Before; containers for who serves them
 //	           catalog.go   the durable list of databases and containers
 //	           document.go  documents as clients see them, and as the store has them
+//	           store.go     what a handler needs of a store, and an engine.DB as one
 //
 // Invariants:
 //

@@ -17,7 +17,7 @@ type failure struct {
 	status int
 	sub    int // 0: none
 	msg    string
-	retry  time.Duration // of 429: when the call may be repeated
+	retry  time.Duration // when the call may be repeated; of 429 in any case
 	extra  string        // additionalErrorInfo; "": none
 	page   bool          // the answer is a page in HTML
 }
@@ -103,6 +103,10 @@ func failureOf(err error) *failure {
 	var f *failure
 	if errors.As(err, &f) {
 		return f
+	}
+	var fault *Fault
+	if errors.As(err, &fault) {
+		return fault.failure()
 	}
 	var (
 		document *engine.DocumentError

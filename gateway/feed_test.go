@@ -75,8 +75,8 @@ func TestFeed(t *testing.T) {
 	if bad != nil {
 		t.Fatal(bad)
 	}
-	parts := k.items.Partitions()
-	split, err := k.items.Split(t.Context(), parts[0].ID, nil)
+	parts := inEngine(k).Partitions()
+	split, err := inEngine(k).Split(t.Context(), parts[0].ID, nil)
 	if err == nil {
 		err = split.Wait(t.Context())
 	}
@@ -107,8 +107,8 @@ func TestFeed(t *testing.T) {
 	for _, child := range after[:2] {
 		at[child] = follow(child, at[before[0]], 1)
 	}
-	parts = k.items.Partitions()
-	merge, err := k.items.Merge(t.Context(), parts[1].ID, parts[2].ID)
+	parts = inEngine(k).Partitions()
+	merge, err := inEngine(k).Merge(t.Context(), parts[1].ID, parts[2].ID)
 	if err == nil {
 		err = merge.Wait(t.Context())
 	}

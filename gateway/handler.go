@@ -37,8 +37,8 @@ type Options struct {
 	// Region is the name of the only region. "": "Local".
 	Region string
 	// Consistency is the default consistency level that clients are told: Strong,
-	// BoundedStaleness, Session, ConsistentPrefix or Eventual. Reads are strong whatever it
-	// says. "": Session.
+	// BoundedStaleness, Session, ConsistentPrefix or Eventual. Reads of an engine.DB are strong
+	// whatever it says. "": Session.
 	Consistency string
 	// Throttle enforces provisioned throughput: calls beyond it are answered 429. Without it
 	// throughput decides only how many physical partitions a container begins with.
@@ -70,15 +70,17 @@ type Options struct {
 
 // Handler serves the protocol. It is safe for concurrent use.
 type Handler struct {
-	o       Options
-	db      *engine.DB
-	catalog *catalog
-	auth    *authorizer
-	bodies  *budget.Budget
-	queries *budget.Budget // counts queries
-	scripts *script.Pool
-	quirks  bool
-	shared  *counters
+	o  Options
+	db Store
+	// sessions, if not nil, makes the session tokens of the store.
+	sessions Sessions
+	catalog  *catalog
+	auth     *authorizer
+	bodies   *budget.Budget
+	queries  *budget.Budget // counts queries
+	scripts  *script.Pool
+	quirks   bool
+	shared   *counters
 	// planning, if not nil, is called while a plan is made: tests split a partition then.
 	planning func()
 	recent   *recent.Continuations
@@ -97,7 +99,14 @@ const defaultMemory = 256 << 20
 // it makes in an empty store, and finishes what a crash has left there. The store stays the
 // caller's: close it when no request is under way any more.
 func New(ctx context.Context, db *engine.DB, options *Options) (*Handler, error) {
+	return Over(ctx, local{db}, options)
+}
+
+// Over is New for another store than an engine.DB. The handler has the catalogue for itself: a Store that
+// several processes can reach sees to it that only one of them changes it.
+func Over(ctx context.Context, db Store, options *Options) (*Handler, error) {
 	h := &Handler{db: db, shared: &counters{}, recent: &recent.Continuations{}}
+	h.sessions, _ = db.(Sessions)
 	if options != nil {
 		h.o = *options
 	}
@@ -140,7 +149,7 @@ func New(ctx context.Context, db *engine.DB, options *Options) (*Handler, error)
 	if h.catalog, err = openCatalog(ctx, db, &h.o); err != nil {
 		return nil, err
 	}
-	h.shared.newest.Store(db.Stats().LastSeq)
+	h.shared.newest.Store(db.LastSeq())
 	return h, nil
 }
 
@@ -386,6 +395,11 @@ func (c *call) serve() error {
 	if bad != nil {
 		return bad
 	}
+	if c.sessions != nil {
+		if err := c.beginSession(res); err != nil {
+			return err
+		}
+	}
 	if len(p) > 4 && (p[4] == typeItems || len(p) == 6 && c.r.Method == http.MethodPost) {
 		if bad := c.admit(k); bad != nil {
 			return bad
@@ -479,7 +493,7 @@ func (c *call) fail(err error) {
 	if f.sub != 0 {
 		head.Set("x-ms-substatus", strconv.Itoa(f.sub))
 	}
-	if f.status == http.StatusTooManyRequests {
+	if f.status == http.StatusTooManyRequests || f.retry > 0 {
 		head.Set("x-ms-retry-after-ms", strconv.FormatInt((f.retry+time.Millisecond-1).Milliseconds(), 10)) // rounded up: then it is admitted
 	}
 	if f.status >= http.StatusInternalServerError && f.status != http.StatusNotImplemented {
@@ -507,6 +521,11 @@ func (c *call) answer(status int, body []byte) {
 	if c.instead != nil {
 		c.conceal()
 		return
+	}
+	if c.sessions != nil {
+		if token := c.sessions.Token(c.ctx); token != "" {
+			c.w.Header()["X-Ms-Session-Token"] = []string{token}
+		}
 	}
 	c.set("X-Ms-Request-Charge", strconv.FormatFloat(c.charge, 'f', 2, 64))
 	c.set("X-Ms-Request-Duration-Ms", strconv.FormatFloat(float64(time.Since(c.begun).Microseconds())/1000, 'f', 3, 64))

@@ -18,7 +18,37 @@ import (
 // sessionToken returns the token of a physical partition: it has the newest sequence of
 // which a client can know. Sequences are store-wide, so they never fall.
 func (c *call) sessionToken(rangeID string) string {
+	if c.sessions != nil {
+		return c.sessions.Token(c.ctx) // and once more with the answer
+	}
 	return rangeID + ":-1#" + strconv.FormatUint(c.shared.newest.Load(), 10)
+}
+
+// levels are the consistency levels that a request may ask for, by their names in lower case.
+var levels = map[string]string{
+	"strong": "Strong", "boundedstaleness": "BoundedStaleness", "session": "Session", "consistentprefix": "ConsistentPrefix", "eventual": "Eventual",
+}
+
+// beginSession begins the session of a request. A write is judged by the newest state; a read has the level
+// that it asks for, or that of the account.
+func (c *call) beginSession(res resource) error {
+	level, head := c.o.Consistency, c.r.Header
+	if asked := head.Get("X-Ms-Consistency-Level"); asked != "" {
+		if level = levels[lower(asked)]; level == "" {
+			return badf("x-ms-consistency-level %q is not known", clip(asked))
+		}
+	}
+	switch c.kind(res) {
+	case opRead, kindQuery, kindFeed, kindList, kindRanges, kindContainer, kindPlan:
+	default:
+		level = "Strong"
+	}
+	ctx, err := c.sessions.Begin(c.ctx, level, head.Get("X-Ms-Session-Token"))
+	if err != nil {
+		return badf("x-ms-session-token: %v", err)
+	}
+	c.ctx = ctx
+	return nil
 }
 
 // wrote notes the sequence of a write.
@@ -34,6 +64,9 @@ func (h *Handler) wrote(seq uint64) {
 // checkSession refuses a read whose session has seen writes that this store does not have:
 // it was restored to an older state.
 func (c *call) checkSession() *failure {
+	if c.sessions != nil {
+		return nil // the token is part of the session
+	}
 	token := c.r.Header.Get("X-Ms-Session-Token")
 	if token == "" {
 		return nil
@@ -52,7 +85,7 @@ func (c *call) checkSession() *failure {
 		most = max(most, n)
 	}
 	if most > c.shared.newest.Load() {
-		c.wrote(c.db.Stats().LastSeq) // others may write to the store
+		c.wrote(c.db.LastSeq()) // others may write to the store
 	}
 	if newest := c.shared.newest.Load(); most > newest {
 		return failf(http.StatusNotFound, "the session is at sequence %d, the newest one is %d", most, newest).withSub(subSessionAhead)
@@ -205,7 +238,7 @@ func (c *call) deleteKey(k *container) error {
 		return err
 	}
 	err = k.items.DeleteLogicalPartition(c.ctx, key, &engine.WriteOptions{Charge: &c.charge})
-	c.wrote(c.db.Stats().LastSeq)
+	c.wrote(c.db.LastSeq())
 	c.placeHeaders(k, key)
 	if err != nil {
 		return k.outcome(err)
@@ -490,7 +523,7 @@ func (c *call) patch(k *container, key engine.PartitionKey, op *operation, o *en
 	if err != nil {
 		return err
 	}
-	metas, err := k.items.UpdateWith(c.ctx, key, &engine.UpdateOptions{Charge: &r.charge}, func(tx *engine.Tx) error {
+	metas, err := k.items.Transact(c.ctx, key, &engine.UpdateOptions{Charge: &r.charge}, func(tx Tx) error {
 		var failed error
 		r.stored, failed = c.patchIn(tx, k, op, p, conditional)
 		return failed
@@ -503,7 +536,7 @@ func (c *call) patch(k *container, key engine.PartitionKey, op *operation, o *en
 }
 
 // patchIn patches an item in a transaction and returns the document after it.
-func (c *call) patchIn(tx *engine.Tx, k *container, op *operation, p *engine.Patch, conditional bool) ([]byte, error) {
+func (c *call) patchIn(tx Tx, k *container, op *operation, p *engine.Patch, conditional bool) ([]byte, error) {
 	o := &engine.WriteOptions{IfMatch: ifMatch(op.ifMatch)}
 	err := tx.Patch(op.id, p, o)
 	if conditional && errors.Is(err, engine.ErrPrecondition) {

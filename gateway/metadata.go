@@ -336,7 +336,7 @@ func (c *call) readContainer(k *container) error {
 		var statistics []map[string]any
 		for i := range parts {
 			statistics = append(statistics, map[string]any{
-				"id": strconv.FormatUint(uint64(parts[i].ID), 10), "sizeInKB": (parts[i].RawBytes + 1023) >> 10,
+				"id": parts[i].ID, "sizeInKB": (parts[i].RawBytes + 1023) >> 10,
 				"documentCount": parts[i].Items, "partitionKeys": []any{},
 			})
 		}
@@ -369,8 +369,7 @@ func (c *call) replaceContainer(k *container) error {
 				return err
 			}
 		}
-		_, failed := k.items.SetIndexPolicy(context.WithoutCancel(c.ctx), index)
-		return failed
+		return k.items.SetIndexPolicy(context.WithoutCancel(c.ctx), index)
 	})
 	if err != nil {
 		return err
@@ -432,14 +431,13 @@ func (c *call) listRanges(k *container) error {
 	if after := c.r.Header.Get("If-None-Match"); c.r.Header.Get("A-Im") != "" && after != "" {
 		parts = k.news(parts, after)
 	}
-	parents, version := keyrange.Ancestors(k.items, parts), k.record.Definition.PartitionKey.Version
+	parents, version := k.items.Ancestors(parts), k.record.Definition.PartitionKey.Version
 	all := make([]keyRange, len(parts))
 	for i := range parts {
 		p := &parts[i]
-		id := strconv.FormatUint(uint64(p.ID), 10)
-		rid := strings.TrimSuffix(resourceid.Item(k.rid, uint64(p.ID)), "AA==") + "UA==" // U: of a range
+		rid := strings.TrimSuffix(resourceid.Item(k.rid, rangeNumber(p.ID)), "AA==") + "UA==" // U: of a range
 		all[i] = keyRange{
-			ID: id, RID: rid, Self: k.self() + "pkranges/" + id + "/", ETag: etag, Min: keyrange.Show(version, p.Min), Max: keyrange.Show(version, p.Max),
+			ID: p.ID, RID: rid, Self: k.self() + "pkranges/" + p.ID + "/", ETag: etag, Min: keyrange.Show(version, p.Min), Max: keyrange.Show(version, p.Max),
 			Fraction: 1 / float64(whole), Status: "online", Parents: parents[p.ID], Made: k.record.Made, LSN: p.Visible,
 			OwnedByOld: []string{},
 		}

@@ -81,7 +81,7 @@ func (c *call) offerHeaders(o *offer, k *container) {
 	}
 	pending := false
 	if k != nil {
-		pending = slices.ContainsFunc(c.db.Jobs(), func(j engine.JobStats) bool { return j.Kind == "split" && j.Container == k.record.Store })
+		pending = c.db.Splitting(k.record.Store)
 	}
 	h := c.w.Header()
 	h.Set("x-ms-cosmos-min-throughput", strconv.Itoa(least))
@@ -163,10 +163,10 @@ func (h *Handler) provision(ctx context.Context, k *container, throughput int) e
 	}
 	parts, _ := k.ranges(h.o.Clock(), false)
 	parts = slices.Clone(parts)
-	slices.SortFunc(parts, func(a, b engine.PartitionStats) int { return cmp.Compare(b.RawBytes, a.RawBytes) })
+	slices.SortFunc(parts, func(a, b Partition) int { return cmp.Compare(b.RawBytes, a.RawBytes) })
 	missing := (throughput+provision.OfPartition-1)/provision.OfPartition - len(parts)
 	for i := range min(missing, len(parts)) {
-		if _, err := k.items.Split(ctx, parts[i].ID, nil); err != nil {
+		if err := k.items.SplitRange(ctx, parts[i].ID); err != nil {
 			return err
 		}
 	}

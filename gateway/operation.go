@@ -39,17 +39,24 @@ const (
 	kindScript  = "script"
 )
 
-// Fault is an answer in the place of that of an operation.
+// Fault is an answer in the place of that of an operation. As an error of a Store it is the answer to the call.
 type Fault struct {
 	// Status and SubStatus are those of the answer. A Status of 410 answers only requests that
 	// name a physical partition; others are carried out.
 	Status, SubStatus int
-	// RetryAfter is what an answer with status 429 says.
+	// RetryAfter is what the answer says, with status 429 also if it is 0.
 	RetryAfter time.Duration
 	// Message is the text of the answer.
 	Message string
 	// After: the operation is carried out first, and the client is not told of its outcome.
 	After bool
+}
+
+// Error implements error.
+func (f *Fault) Error() string { return f.failure().Error() }
+
+func (f *Fault) failure() *failure {
+	return &failure{status: f.Status, sub: f.SubStatus, msg: f.Message, retry: f.RetryAfter}
 }
 
 // operation returns what the request is.
@@ -129,7 +136,7 @@ func (c *call) before(res resource) error {
 	if f == nil || f.Status == http.StatusGone && o.Range == "" {
 		return nil
 	}
-	bad := &failure{status: f.Status, sub: f.SubStatus, msg: f.Message, retry: f.RetryAfter}
+	bad := f.failure()
 	if f.After {
 		c.instead = bad
 		return nil

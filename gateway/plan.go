@@ -54,7 +54,7 @@ func (c *call) planOf(k *container, s *statement.Statement) (*queryplan.Plan, er
 	version := k.record.Definition.PartitionKey.Version
 	var some []queryplan.Range
 	for i := range parts {
-		if slices.ContainsFunc(explained.Partitions, func(p engine.QueryPartitionPlan) bool { return p.ID == parts[i].ID }) {
+		if slices.ContainsFunc(explained.Partitions, func(p engine.QueryPartitionPlan) bool { return rangeID(p.ID) == parts[i].ID }) {
 			some = append(some, queryplan.Range{Min: keyrange.Show(version, parts[i].Min), Max: keyrange.Show(version, parts[i].Max), MinInclusive: true})
 		}
 	}

@@ -56,7 +56,7 @@ func (c *call) executeProcedure(k *container, name string) error {
 	}
 	defer session.End()
 	var out *script.Result
-	metas, err := k.items.UpdateWith(c.ctx, key, &engine.UpdateOptions{Serializable: true, Charge: &c.charge}, func(tx *engine.Tx) error {
+	metas, err := k.items.Transact(c.ctx, key, &engine.UpdateOptions{Serializable: true, Charge: &c.charge}, func(tx Tx) error {
 		job := c.job(k, r)
 		job.Args = args
 		var failed error
@@ -109,7 +109,7 @@ func (c *call) job(k *container, r *child) *script.Job {
 }
 
 // runScript runs a script in a transaction.
-func (c *call) runScript(s *script.Session, tx *engine.Tx, k *container, job *script.Job) (*script.Result, error) {
+func (c *call) runScript(s *script.Session, tx Tx, k *container, job *script.Job) (*script.Result, error) {
 	t := &scriptTx{call: c, tx: tx, k: k, ids: make(map[string]string), session: s}
 	out, err := s.Run(job, t.operate)
 	var thrown *script.Failure
@@ -141,7 +141,7 @@ func thrownBy(name string, thrown *script.Failure) *failure {
 // scriptTx carries out the operations of a script.
 type scriptTx struct {
 	*call
-	tx  *engine.Tx
+	tx  Tx
 	k   *container
 	ids map[string]string // of documents that the script has seen, by resource id
 

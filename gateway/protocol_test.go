@@ -212,7 +212,7 @@ func TestRangeFeed(t *testing.T) {
 	}
 	split := func(i int) {
 		t.Helper()
-		job, err := k.items.Split(t.Context(), k.items.Partitions()[i].ID, nil)
+		job, err := inEngine(k).Split(t.Context(), inEngine(k).Partitions()[i].ID, nil)
 		if err == nil {
 			err = job.Wait(t.Context())
 		}

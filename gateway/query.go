@@ -65,8 +65,10 @@ func (c *call) place(k *container, past bool) (p place, err error) {
 	if id != "" {
 		part, bad := k.namedRange(c.o.Clock(), id)
 		lo, hi := part.Min, part.Max
-		if old, ok := k.pastRange(id); bad != nil && past && ok {
-			lo, hi, bad = old.Min, old.Max, nil
+		if bad != nil && past {
+			if from, to, ok := k.items.PastRange(id); ok {
+				lo, hi, bad = from, to, nil
+			}
 		}
 		if bad != nil {
 			return p, bad
@@ -262,19 +264,19 @@ func (c *call) runQuery(k *container, p *place, s *statement.Statement, size int
 	if err = c.mayServe(k, p, scope, s); err != nil {
 		return nil, err
 	}
-	q := s.Query
+	q, text := s.Query, s.Text
 	at := continuation{order: orderStated, left: q.Limit}
 	sorted := s.Aggregated()
-	if text := c.r.Header.Get("X-Ms-Continuation"); text != "" {
+	if given := c.r.Header.Get("X-Ms-Continuation"); given != "" {
 		var bad *failure
-		if at, bad = parseContinuation(text); bad != nil {
+		if at, bad = parseContinuation(given); bad != nil {
 			return nil, bad
 		}
 	} else if !c.o.KeyOrder && s.MayOrder() && (c.o.CreationOrder || c.isSmall(k)) {
 		at.order = orderCreation
 	}
 	if at.order == orderCreation && s.MayOrder() {
-		if q, err = s.OrderedBy(memberRID); err != nil {
+		if q, text, err = s.OrderedBy(memberRID); err != nil {
 			return nil, err
 		}
 	}
@@ -290,7 +292,10 @@ func (c *call) runQuery(k *container, p *place, s *statement.Statement, size int
 	}
 	out := &page{}
 	whole, payloads := s.Documents(), s.Payloads()
-	r := k.items.Query(c.ctx, scope, q)
+	r := k.items.Find(c.ctx, &Search{
+		Scope: scope, Query: q, Text: text, Parameters: s.Parameters, Key: p.key, Within: p.within,
+		Sorted: sorted || at.order == orderCreation,
+	})
 	more := false
 	for it, failed := range r.All() {
 		if failed != nil {

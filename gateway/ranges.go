@@ -16,7 +16,7 @@ import (
 type topology struct {
 	mu    sync.Mutex
 	read  time.Time
-	parts []engine.PartitionStats
+	parts []Partition
 	etag  string
 	// shown has the ids of the partitions by the etags that were given, the newest last.
 	shown []shownRanges
@@ -24,7 +24,7 @@ type topology struct {
 
 type shownRanges struct {
 	etag string
-	ids  map[engine.PartitionID]bool
+	ids  map[string]bool
 }
 
 // mostShown is how many etags are remembered. A client that has an older one is shown all
@@ -36,22 +36,22 @@ const topologyAge = time.Second
 
 // ranges returns the physical partitions in key-space order, and an etag that changes
 // when they do. It may be topologyAge old if old is set.
-func (k *container) ranges(now time.Time, old bool) ([]engine.PartitionStats, string) {
+func (k *container) ranges(now time.Time, old bool) ([]Partition, string) {
 	t := k.topology
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if since := now.Sub(t.read); old && t.parts != nil && since >= 0 && since < topologyAge {
 		return t.parts, t.etag
 	}
-	t.parts, t.read = k.items.Partitions(), now
+	t.parts, t.read = k.items.Ranges(), now
 	h := fnv.New64a()
 	for i := range t.parts {
-		h.Write(strconv.AppendUint(nil, uint64(t.parts[i].ID), 10))
+		h.Write([]byte(t.parts[i].ID))
 		h.Write([]byte(t.parts[i].Max))
 	}
 	t.etag = `"` + hex.EncodeToString(h.Sum(nil)) + `"`
 	if !slices.ContainsFunc(t.shown, func(s shownRanges) bool { return s.etag == t.etag }) {
-		ids := make(map[engine.PartitionID]bool, len(t.parts))
+		ids := make(map[string]bool, len(t.parts))
 		for i := range t.parts {
 			ids[t.parts[i].ID] = true
 		}
@@ -62,7 +62,7 @@ func (k *container) ranges(now time.Time, old bool) ([]engine.PartitionStats, st
 
 // news returns the physical partitions that a client with an etag has not seen: one that
 // adds them to those it has may not get any of them twice.
-func (k *container) news(parts []engine.PartitionStats, etag string) []engine.PartitionStats {
+func (k *container) news(parts []Partition, etag string) []Partition {
 	t := k.topology
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -71,7 +71,7 @@ func (k *container) news(parts []engine.PartitionStats, etag string) []engine.Pa
 		return parts
 	}
 	seen := t.shown[i].ids
-	return slices.DeleteFunc(slices.Clone(parts), func(p engine.PartitionStats) bool { return seen[p.ID] })
+	return slices.DeleteFunc(slices.Clone(parts), func(p Partition) bool { return seen[p.ID] })
 }
 
 // rangeID returns the id of the physical partition that holds a key, as far as that is
@@ -91,7 +91,7 @@ func (k *container) rangeAt(now time.Time, epk *partmap.EPK) string {
 	i := 0
 	if epk != nil && len(parts) > 1 {
 		at := epk.String()
-		i, _ = slices.BinarySearchFunc(parts, at, func(p engine.PartitionStats, at string) int {
+		i, _ = slices.BinarySearchFunc(parts, at, func(p Partition, at string) int {
 			if p.Max <= at {
 				return -1
 			}
@@ -102,32 +102,19 @@ func (k *container) rangeAt(now time.Time, epk *partmap.EPK) string {
 	if len(parts) == 0 {
 		return "0"
 	}
-	return strconv.FormatUint(uint64(parts[i].ID), 10)
+	return parts[i].ID
 }
 
 // namedRange returns the physical partition that a request names by its id.
-func (k *container) namedRange(now time.Time, id string) (engine.PartitionStats, *failure) {
+func (k *container) namedRange(now time.Time, id string) (Partition, *failure) {
 	parts, _ := k.ranges(now, false)
 	for _, p := range parts {
-		if strconv.FormatUint(uint64(p.ID), 10) == id {
+		if p.ID == id {
 			return p, nil
 		}
 	}
-	return engine.PartitionStats{}, failf(410, "the partition key range %q of container %q is gone: it was split or merged, or never was",
+	return Partition{}, failf(410, "the partition key range %q of container %q is gone: it was split or merged, or never was",
 		clip(id), k.record.Name).withSub(subRangeGone)
-}
-
-// pastRange returns a physical partition that was split or merged, with its part of the key
-// space, as far as the store remembers.
-func (k *container) pastRange(id string) (engine.PartitionRange, bool) {
-	for _, past := range k.items.History() {
-		for _, p := range past.Parents {
-			if strconv.FormatUint(uint64(p.ID), 10) == id && p.Max != "" {
-				return p, true
-			}
-		}
-	}
-	return engine.PartitionRange{}, false
 }
 
 // keyRange is a physical partition as clients see it.
@@ -145,4 +132,14 @@ type keyRange struct {
 	Made       int64    `json:"_ts"`
 	LSN        uint64   `json:"lsn"`
 	OwnedByOld []string `json:"ownedArchivalPKRangeIds"`
+}
+
+// rangeNumber returns the number in the resource id of a physical partition.
+func rangeNumber(id string) uint64 {
+	if n, err := strconv.ParseUint(id, 10, 32); err == nil {
+		return n
+	}
+	h := fnv.New64a()
+	h.Write([]byte(id))
+	return h.Sum64() >> 10 // as many bits as a resource id has
 }

@@ -75,7 +75,7 @@ func (c *call) triggered(k *container, key engine.PartitionKey, given bool, op *
 		}
 		defer session.End()
 		var log string
-		metas, err := k.items.UpdateWith(c.ctx, key, &engine.UpdateOptions{Serializable: true, Charge: &r.charge}, func(tx *engine.Tx) error {
+		metas, err := k.items.Transact(c.ctx, key, &engine.UpdateOptions{Serializable: true, Charge: &r.charge}, func(tx Tx) error {
 			charge := r.charge
 			r, log = result{}, ""
 			r.charge = charge
@@ -119,7 +119,7 @@ func (c *call) keyOf(k *container, key *engine.PartitionKey, given bool, op *ope
 }
 
 // writeTriggered is the transaction of a write with triggers.
-func (c *call) writeTriggered(s *script.Session, tx *engine.Tx, k *container, given *operation, pre, post []*child, r *result, log *string) error {
+func (c *call) writeTriggered(s *script.Session, tx Tx, k *container, given *operation, pre, post []*child, r *result, log *string) error {
 	op := *given
 	one := func(t *child, response []byte) (*script.Result, error) {
 		job := c.job(k, t)

@@ -98,9 +98,9 @@ func TestVersion1(t *testing.T) {
 		t.Fatal(bad)
 	}
 	for range 3 {
-		parts := k.items.Partitions()
+		parts := inEngine(k).Partitions()
 		p := slices.MaxFunc(parts, func(a, b engine.PartitionStats) int { return int(a.Items - b.Items) })
-		job, err := k.items.Split(t.Context(), p.ID, nil)
+		job, err := inEngine(k).Split(t.Context(), p.ID, nil)
 		if err == nil {
 			err = job.Wait(t.Context())
 		}

@@ -1,32 +1,35 @@
 package keyrange
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 
 	"github.com/cleavestore/cleave/engine"
 )
 
-// Ancestors returns, for each physical partition, all those that it descends from, as far
-// as the store remembers.
-func Ancestors(c *engine.Container, parts []engine.PartitionStats) map[engine.PartitionID][]string {
-	parents := map[engine.PartitionID][]engine.PartitionID{}
-	for _, past := range c.History() {
+// Ancestors returns, for each physical partition of which given has the id, all those that it
+// descends from, as far as the store remembers: by its history, else by the parents that are given.
+func Ancestors(history []engine.PastReshape, given map[string][]string) map[string][]string {
+	name := func(p engine.PartitionRange) string { return strconv.FormatUint(uint64(p.ID), 10) }
+	parents := map[string][]string{}
+	for _, past := range history {
 		for _, child := range past.Children {
 			for _, parent := range past.Parents {
-				parents[child.ID] = append(parents[child.ID], parent.ID)
+				parents[name(child)] = append(parents[name(child)], name(parent))
 			}
 		}
 	}
-	out := map[engine.PartitionID][]string{}
-	for i := range parts {
-		p := &parts[i]
-		if parents[p.ID] == nil {
-			parents[p.ID] = p.Parents
+	for id, direct := range given {
+		if parents[id] == nil {
+			parents[id] = direct
 		}
-		seen := map[engine.PartitionID]bool{}
-		var visit func(engine.PartitionID)
-		visit = func(id engine.PartitionID) {
+	}
+	out := map[string][]string{}
+	for id := range given {
+		seen := map[string]bool{}
+		var visit func(string)
+		visit = func(id string) {
 			for _, parent := range parents[id] {
 				if !seen[parent] {
 					seen[parent] = true
@@ -34,17 +37,13 @@ func Ancestors(c *engine.Container, parts []engine.PartitionStats) map[engine.Pa
 				}
 			}
 		}
-		visit(p.ID)
-		ids := make([]engine.PartitionID, 0, len(seen))
-		for id := range seen {
-			ids = append(ids, id)
+		visit(id)
+		ids := make([]string, 0, len(seen))
+		for parent := range seen {
+			ids = append(ids, parent)
 		}
-		slices.Sort(ids)
-		texts := make([]string, len(ids))
-		for i, id := range ids {
-			texts[i] = strconv.FormatUint(uint64(id), 10)
-		}
-		out[p.ID] = texts
+		slices.SortFunc(ids, func(a, b string) int { return cmp.Or(len(a)-len(b), cmp.Compare(a, b)) })
+		out[id] = ids
 	}
 	return out
 }

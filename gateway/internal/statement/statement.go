@@ -35,11 +35,13 @@ func Parse(text string, parameters map[string]any) (*Statement, error) {
 	return s, nil
 }
 
-// OrderedBy returns the query with an ORDER BY of a member of the documents. MayOrder must say that this is possible.
-func (s *Statement) OrderedBy(member string) (engine.Query, error) {
+// OrderedBy returns the query, and its text, with an ORDER BY of a member of the documents. MayOrder must say that this is possible.
+func (s *Statement) OrderedBy(member string) (q engine.Query, text string, err error) {
 	t := *s.tree
 	t.OrderBy = []syntax.Order{{Expr: &syntax.Member{Of: &syntax.Ident{Name: t.From.Name}, Name: member}}}
-	return engine.ParseQuery(t.String(), s.Parameters)
+	text = t.String()
+	q, err = engine.ParseQuery(text, s.Parameters)
+	return q, text, err
 }
 
 // MayOrder says whether results could be given in an order of a member: there is no other
