@@ -22,7 +22,7 @@
 //	                      of scan:    more (1) | n × item
 //	                      of status:  JSON of host.Status
 //	                      of routes:  n × (node | address) | n × (length | group, as package topology has it) |
-//	                                  if there are any: n × number of a container that was dropped
+//	                                  n × number of a container that was dropped
 //	                      of change:  id of the replica that was added, else 0
 //	                      of export:  size | index | content from the offset on
 //	else:                 text of the error

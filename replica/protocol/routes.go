@@ -60,9 +60,7 @@ func (h *Head) AppendRoutes(dst []byte, peers []Peer, groups []*topology.Group, 
 	for _, g := range groups {
 		dst = appendText(dst, string(g.Append(nil)))
 	}
-	if len(dropped) > 0 {
-		dst = binary.AppendUvarint(dst, uint64(len(dropped)))
-	}
+	dst = binary.AppendUvarint(dst, uint64(len(dropped)))
 	for _, number := range dropped {
 		dst = binary.AppendUvarint(dst, number)
 	}
@@ -87,10 +85,8 @@ func (p *Reply) Routes() (peers []Peer, groups []*topology.Group, dropped []uint
 		}
 		groups = append(groups, g)
 	}
-	if len(r.b) > 0 {
-		for n := r.count(1); n > 0 && !r.bad; n-- {
-			dropped = append(dropped, r.uvarint())
-		}
+	for n := r.count(1); n > 0 && !r.bad; n-- {
+		dropped = append(dropped, r.uvarint())
 	}
 	if r.bad || len(r.b) > 0 {
 		return nil, nil, nil, fmt.Errorf("%w: routes", ErrInvalid)

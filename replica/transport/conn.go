@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -204,6 +205,8 @@ func welcomed(in *frameReader) error {
 		return err
 	case kind == kindWelcome || kind == kindTaken:
 		return nil
+	case kind == kindRefusal && strings.HasPrefix(string(payload), ErrVersion.Error()): // it is of one of another version
+		return fmt.Errorf("%w: %w%s", ErrRefused, ErrVersion, printable(payload[len(ErrVersion.Error()):]))
 	case kind == kindRefusal:
 		return fmt.Errorf("%w: %s", ErrRefused, printable(payload))
 	case kind == kindOther:

@@ -37,7 +37,8 @@
 // The one who dials begins with a hello. The other one answers with a welcome, or with a
 // refusal that says why and closes the connection. From and to are ids of nodes; a client is
 // from 0. Purpose is 1 for the messages of a pair of nodes, 2 for a snapshot, 3 for a client. The
-// incarnation is that of the cluster (package cluster), and is left out if it is 0.
+// incarnation is that of the cluster (package cluster). Who is greeted with another version decodes nothing
+// behind it, and says in its refusal which versions both speak.
 //
 // # Invariants
 //

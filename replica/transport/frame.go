@@ -9,8 +9,9 @@ import (
 	"io"
 )
 
-// Version is the version of the protocol. Both ends must speak the same.
-const Version = 1
+// Version is the version of the protocol: of what this package and package protocol encode. Both ends must
+// speak the same. Each change of a format raises it; tests of both packages hold the formats of a version.
+const Version = 2
 
 // Kind says what a frame has.
 type Kind byte
@@ -157,10 +158,7 @@ func (h *hello) append(dst []byte) []byte {
 	dst = binary.LittleEndian.AppendUint32(append(dst, helloMagic...), h.version)
 	dst = append(dst, byte(h.purpose))
 	dst = binary.AppendUvarint(binary.AppendUvarint(dst, h.from), h.to)
-	if h.incarnation > 0 {
-		dst = binary.AppendUvarint(dst, h.incarnation)
-	}
-	return dst
+	return binary.AppendUvarint(dst, h.incarnation)
 }
 
 // decodeHello decodes a hello. Of one of another version only the version is decoded.
@@ -174,10 +172,7 @@ func decodeHello(b []byte) (h hello, err error) {
 	}
 	r := reader{b: b[len(helloMagic)+4:]}
 	h.purpose = purpose(r.byte())
-	h.from, h.to = r.uvarint(), r.uvarint()
-	if len(r.b) > 0 {
-		h.incarnation = r.uvarint()
-	}
+	h.from, h.to, h.incarnation = r.uvarint(), r.uvarint(), r.uvarint()
 	if r.bad || len(r.b) > 0 || h.purpose < forMessages || h.purpose > forClient {
 		return h, fmt.Errorf("%w: hello", ErrFrame)
 	}

@@ -3,6 +3,9 @@ package transport
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"crypto/tls"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -212,6 +215,22 @@ func TestSendNeverWaits(t *testing.T) {
 	})
 }
 
+// TestFormats holds what frames of this version have. Whoever changes that raises Version, and sets the digest anew: then programs
+// of before and after refuse each other instead of misreading what they hear.
+func TestFormats(t *testing.T) {
+	h := hello{version: Version, purpose: forMessages, from: 1, to: 300, incarnation: 2}
+	b := appendFrame(nil, kindHello, h.append(nil))
+	b = appendFrame(b, kindMessage, appendMessage(nil, 7, &pb.Message{
+		Type: pb.MsgApp.Enum(), From: new(uint64(1)), To: new(uint64(2)), Term: new(uint64(3)), LogTerm: new(uint64(4)), Index: new(uint64(5)), Commit: new(uint64(6)),
+		Reject: new(true), RejectHint: new(uint64(7)), Context: []byte("context"),
+		Entries: []*pb.Entry{{Type: pb.EntryConfChangeV2.Enum(), Term: new(uint64(8)), Index: new(uint64(9)), Data: []byte("data")}},
+	}))
+	const want = "version 2: 05551556f293ca01"
+	if got := fmt.Sprintf("version %d: %.8x", Version, sha256.Sum256(b)); got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}
+
 // TestRefusals: each reason for which a connection is not made has an error that says it.
 func TestRefusals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -257,8 +276,22 @@ func TestRefusals(t *testing.T) {
 				t.Errorf("%s: %v", test.what, test.err)
 			}
 		}
-		if err := greet(hello{version: Version + 1, purpose: forClient, to: 1}, 0, 1, 0); !errors.Is(err, ErrVersion) {
-			t.Errorf("another version: %v", err)
+		for _, version := range []uint32{Version - 1, Version + 1} {
+			plain, err := n.Dialer("x")(t.Context(), address(1))
+			if err != nil {
+				t.Fatal(err)
+			}
+			raw := tls.Client(plain, c[0].dialer(1))
+			// Behind the version another format may have anything.
+			if _, err = raw.Write(appendFrame(nil, kindHello, append(binary.LittleEndian.AppendUint32([]byte(helloMagic), version), "else"...))); err != nil {
+				t.Fatal(err)
+			}
+			err = welcomed(newFrameReader(raw))
+			text := fmt.Sprintf("the program that dials speaks %d, node 1 speaks %d; run the same program on both", version, Version)
+			if !errors.Is(err, ErrVersion) || !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), text) {
+				t.Errorf("version %d: %v", version, err)
+			}
+			plain.Close()
 		}
 		if err := c[1].CheckNode(2, time.Now()); !errors.Is(err, ErrCertificate) {
 			t.Errorf("node 1 as node 2: %v", err)
