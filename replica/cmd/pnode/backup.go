@@ -53,9 +53,10 @@ type backupGroup struct {
 }
 
 type backupCommand struct {
-	Dir    string `arg:"" help:"Directory that init has made."`
-	Target string `arg:"" help:"Directory to be made."`
-	Region string `help:"Take what replicas in this region have, and ask no leader: for when the main region is lost. It shows what can be missing." placeholder:"REGION"`
+	Dir    string        `arg:"" help:"Directory that init has made."`
+	Target string        `arg:"" help:"Directory to be made."`
+	Wait   time.Duration `help:"How long nodes are waited for that have just started, until all groups are known." default:"30s"`
+	Region string        `help:"Take what replicas in this region have, and ask no leader: for when the main region is lost. It shows what can be missing." placeholder:"REGION"`
 	etcdFlags
 }
 
@@ -85,11 +86,13 @@ func (c *backupCommand) Run(ctx context.Context, e *environment) error {
 		}
 	}
 	b.Containers = slices.Concat(o.present().Containers, b.Containers)
-	for again := true; again; { // until no group has split or moved since it was exported
-		again = false
+	// Until no group has split or moved since it was exported, and all are known: a node that has just
+	// started does not tell of its groups yet, and one answer may come long before the others.
+	for until := time.Now().Add(c.Wait); ; {
+		again := false
 		o.client.Refresh(ctx)
 		for _, g := range o.client.Descriptors() {
-			if done[g.ID].Epoch == g.Epoch {
+			if g.Epoch == 0 || done[g.ID].Epoch == g.Epoch { // 0: only the description tells of it
 				continue
 			}
 			again = true
@@ -107,13 +110,19 @@ func (c *backupCommand) Run(ctx context.Context, e *environment) error {
 			done[g.ID] = out
 			fmt.Fprintf(e.stdout, "group %d of %s up to entry %d: %s\n", out.ID, out.Container, out.Index, humanize.Bytes(uint64(out.Bytes)))
 		}
-	}
-	for _, g := range done {
-		b.Groups = append(b.Groups, g)
-	}
-	slices.SortFunc(b.Groups, func(x, y backupGroup) int { return compareGroups(&x, &y) })
-	if err = b.whole(); err != nil {
-		return err
+		if again {
+			continue
+		}
+		b.Groups = slices.SortedFunc(maps.Values(done), func(x, y backupGroup) int { return compareGroups(&x, &y) })
+		if err = b.whole(); err == nil {
+			break
+		}
+		if time.Now().After(until) {
+			return fmt.Errorf("no node that answers has told of some groups, so there is no backup: %w%s", err, o.silent(ctx))
+		}
+		if err = wait(ctx); err != nil {
+			return err
+		}
 	}
 	content, err := json.MarshalIndent(&b, "", "  ")
 	if err != nil {
@@ -127,6 +136,16 @@ func (c *backupCommand) Run(ctx context.Context, e *environment) error {
 	}
 	fmt.Fprintf(e.stdout, "%s: %d groups of %d containers\n", c.Target, len(b.Groups), len(b.Containers))
 	return nil
+}
+
+// silent says which nodes do not answer; empty: all do.
+func (o *operator) silent(ctx context.Context) (out string) {
+	for _, s := range statusOf(ctx, o.client, o.d) {
+		if s.Status == nil {
+			out += fmt.Sprintf("\nnode %d does not answer: %s", s.Node, s.Error)
+		}
+	}
+	return out
 }
 
 // remnant is the replica of a region that has most of a group.
@@ -241,13 +260,13 @@ func (b *backup) whole() error {
 		for _, g := range b.Groups {
 			if g.Container == t.Name {
 				if g.Min != end {
-					return fmt.Errorf("container %q: a group begins at %q and the one before it ends at %q", t.Name, g.Min, end)
+					return fmt.Errorf("container %q: no group has the keys from %q to %q", t.Name, end, g.Min)
 				}
 				end = g.Max
 			}
 		}
 		if end != partmap.MaxEPK().String() {
-			return fmt.Errorf("container %q: the groups end at %q", t.Name, end)
+			return fmt.Errorf("container %q: no group has the keys from %q to the end", t.Name, end)
 		}
 	}
 	return nil

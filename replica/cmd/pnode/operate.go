@@ -331,16 +331,8 @@ func (c *moveCommand) Run(ctx context.Context, e *environment) error {
 		return err
 	}
 	defer o.close()
-	o.client.Refresh(ctx)
-	g := o.client.Descriptor(c.Group)
-	if g == nil {
-		return fmt.Errorf("there is no group %d", c.Group)
-	}
-	if _, on := g.On(topology.NodeID(c.From)); !on {
-		return fmt.Errorf("group %d has no replica on node %d", c.Group, c.From)
-	}
-	if r, on := g.On(topology.NodeID(c.To)); on && r.Role != topology.Incoming {
-		return fmt.Errorf("group %d has a replica on node %d already", c.Group, c.To)
+	if err = c.check(ctx, o); err != nil {
+		return err
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -358,6 +350,10 @@ func (c *moveCommand) Run(ctx context.Context, e *environment) error {
 			<-hold.Lost()
 			cancel(fmt.Errorf("the metadata store (%s) has not answered for %v, and the planner may move the group: run the command again, which completes the move", where(o.d.Metadata), leaseTime))
 		}()
+		// Until now the planner may have moved the group. A move from a node without a replica would add one.
+		if err = c.check(ctx, o); err != nil {
+			return err
+		}
 	}
 	moved := make(chan error, 1)
 	go func() { moved <- o.client.Move(ctx, c.Group, c.From, c.To) }()
@@ -377,6 +373,22 @@ func (c *moveCommand) Run(ctx context.Context, e *environment) error {
 			last = line
 		}
 	}
+}
+
+// check returns why the group cannot be moved so.
+func (c *moveCommand) check(ctx context.Context, o *operator) error {
+	o.client.Refresh(ctx)
+	g := o.client.Descriptor(c.Group)
+	if g == nil {
+		return fmt.Errorf("there is no group %d", c.Group)
+	}
+	if _, on := g.On(topology.NodeID(c.From)); !on {
+		return fmt.Errorf("group %d has no replica on node %d", c.Group, c.From)
+	}
+	if r, on := g.On(topology.NodeID(c.To)); on && r.Role != topology.Incoming {
+		return fmt.Errorf("group %d has a replica on node %d already", c.Group, c.To)
+	}
+	return nil
 }
 
 // hold takes a group out of the planner's hands, so that both do not change it at once. It waits
