@@ -356,6 +356,7 @@ func (g *Group) Step(m *pb.Message) error {
 			return nil
 		}
 		g.node.Step(m) // what it refuses is for nobody
+		g.inform(m)
 		return nil
 	})
 }
