@@ -112,7 +112,7 @@ func (a *admin) step() {
 		}
 		for _, n := range w.nodes {
 			for _, r := range slices.Clone(n.replicas) {
-				if !n.up || r.gone() || !w.oracle.removed(r.gid, r.id) {
+				if !n.up || !n.present() || r.gone() || !w.oracle.removed(r.gid, r.id) {
 					continue
 				}
 				if a.known[[2]uint64{r.gid, r.id}] {
@@ -157,9 +157,9 @@ func (a *admin) lead(l *replica) {
 	single := func(kind pb.ConfChangeType, id uint64) {
 		change.Changes = append(change.Changes, &pb.ConfChangeSingle{Type: kind.Enum(), NodeId: new(id)})
 	}
-	voters, learners := conf.GetVoters(), conf.GetLearners()
+	voters, learners := conf.GetVoters(), a.voting(conf.GetLearners())
 	coming := a.coming[l.gid]
-	if coming != 0 && (slices.Contains(voters, coming) || slices.Contains(learners, coming) || w.owner[coming].lost) {
+	if coming != 0 && (slices.Contains(voters, coming) || slices.Contains(conf.GetLearners(), coming) || w.owner[coming].lost) {
 		delete(a.coming, l.gid)
 		coming = 0
 	}
@@ -194,6 +194,11 @@ func (a *admin) lead(l *replica) {
 				return
 			}
 		}
+		if to := a.reader(l); to != nil {
+			a.bring(l, 0, to)
+		} else if len(voters) < 3 { // of a region that was promoted
+			a.bring(l, 0, nil)
+		}
 		return
 	}
 	if err := l.group.ProposeChange(change); err != nil && !errors.Is(err, group.ErrNotLeader) && !errors.Is(err, group.ErrBusy) {
@@ -207,7 +212,7 @@ func (a *admin) lead(l *replica) {
 // move moves a replica of a group to another machine.
 func (a *admin) move(l *replica) {
 	conf := l.group.Config()
-	if a.coming[l.gid] != 0 || len(conf.GetLearners())+len(conf.GetVotersOutgoing()) > 0 || len(conf.GetVoters()) == 0 {
+	if a.coming[l.gid] != 0 || len(a.voting(conf.GetLearners()))+len(conf.GetVotersOutgoing()) > 0 || len(conf.GetVoters()) == 0 {
 		return
 	}
 	voters := conf.GetVoters()
@@ -223,10 +228,7 @@ func (a *admin) move(l *replica) {
 func (a *admin) fitting(l *replica) (fit []*node) {
 	span, _ := l.group.Range()
 	for _, n := range a.w.nodes {
-		if n.up && n.log.Group(l.gid) == nil && !slices.ContainsFunc(n.replicas, func(r *replica) bool {
-			own, _ := r.group.Range()
-			return own.Overlaps(span)
-		}) {
+		if n.up && !n.far && n.present() && n.free(l.gid, span) {
 			fit = append(fit, n)
 		}
 	}
@@ -240,7 +242,13 @@ func (a *admin) bring(l *replica, gone uint64, to *node) {
 	if to == nil {
 		fit := a.fitting(l)
 		if len(fit) == 0 {
-			if !slices.ContainsFunc(w.nodes, func(n *node) bool { return !n.up && !n.lost }) && len(w.nodes) < 6 {
+			there, down := 0, false
+			for _, n := range w.nodes {
+				if n.present() && !n.far && (!n.lost || n.incarnation == 0) {
+					there, down = there+1, down || !n.up && !n.lost
+				}
+			}
+			if !down && there < 6 {
 				n := w.newNode()
 				n.create(nil)
 				n.start()
@@ -299,7 +307,7 @@ func (a *admin) settled() bool {
 			return false
 		}
 		conf := l.group.Config()
-		if len(conf.GetLearners())+len(conf.GetVotersOutgoing()) > 0 || len(conf.GetVoters()) != 3 {
+		if len(a.voting(conf.GetLearners()))+len(conf.GetVotersOutgoing()) > 0 || len(conf.GetVoters()) != 3 {
 			return false
 		}
 		for _, id := range conf.GetVoters() {
@@ -311,7 +319,7 @@ func (a *admin) settled() bool {
 	}
 	for _, n := range w.nodes {
 		for _, r := range n.replicas {
-			if n.up && w.oracle.removed(r.gid, r.id) {
+			if n.up && n.present() && w.oracle.removed(r.gid, r.id) {
 				return false
 			}
 		}

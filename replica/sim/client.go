@@ -26,6 +26,7 @@ type client struct {
 	id       int
 	left     int
 	finished bool
+	ended    bool                           // it has given up what it was at: its cluster was promoted
 	leaders  map[engine.PartitionKey]*node  // that it knows of
 	after    map[engine.PartitionKey]uint64 // newest entry that it knows of, of the groups that have had the key
 	number   uint64                         // of its operations
@@ -39,6 +40,9 @@ func (w *world) newClient(id int) *client {
 
 // next begins the next operation.
 func (c *client) next() {
+	if c.ended {
+		return
+	}
 	if c.left == 0 {
 		c.finished = true
 		return
@@ -54,15 +58,15 @@ func (c *client) next() {
 			o.TTL = w.about(3*time.Second) + time.Second
 		}
 		op := w.oracle.begins(c.id, registerInput{key, true, value, o.TTL > 0})
-		c.write(registerKey(key), o, func(known bool) {
-			op.ends(w, value, known)
+		c.write(registerKey(key), o, func(at place) {
+			op.ends(w, value, at)
 			c.pause()
 		})
 	case 1:
 		key := w.rng.IntN(registers)
 		op := w.oracle.begins(c.id, registerInput{key: key})
-		c.read(registerKey(key), "r"+strconv.Itoa(key), "/v", func(value int64) {
-			op.ends(w, int(value), true)
+		c.read(registerKey(key), "r"+strconv.Itoa(key), "/v", func(value int64, at place) {
+			op.ends(w, int(value), at)
 			c.pause()
 		})
 	case 2:
@@ -73,8 +77,11 @@ func (c *client) next() {
 			return
 		}
 		edit := command.Edit{Kind: command.EditIncrement, Path: "/n", By: inc.by}
-		c.write(counterKey, command.Operation{Kind: command.Patch, ID: "c" + strconv.Itoa(k), Edits: []command.Edit{edit}}, func(known bool) {
-			inc.known = known
+		c.write(counterKey, command.Operation{Kind: command.Patch, ID: "c" + strconv.Itoa(k), Edits: []command.Edit{edit}}, func(at place) {
+			inc.at = at
+			if at.known() {
+				inc.least = 1
+			}
 			c.pause()
 		})
 	case 3:
@@ -115,8 +122,9 @@ func (c *client) makeCounters(k int, then func()) {
 		return
 	}
 	create := command.Operation{Kind: command.Create, Body: fmt.Appendf(nil, `{"id":"c%d","k":%s,"n":0}`, k, counterKey)}
-	c.propose(counterKey, create, engine.ErrExists, func(known bool) {
-		if known {
+	c.propose(counterKey, create, engine.ErrExists, func(at place) {
+		if at.known() {
+			c.w.oracle.made[k] = at
 			k++
 		}
 		c.makeCounters(k, then)
@@ -139,13 +147,19 @@ func (c *client) target(key engine.PartitionKey) *node {
 	return c.w.nodes[c.w.rng.IntN(len(c.w.nodes))]
 }
 
-// write proposes a command until its outcome is known or it has expired.
-func (c *client) write(key engine.PartitionKey, o command.Operation, done func(known bool)) {
+// place is the entry of a group with which a write took place, or which a read has seen last. The zero
+// value stands for one that is not known.
+type place struct{ gid, index uint64 }
+
+func (p place) known() bool { return p.index > 0 }
+
+// write proposes a command until its outcome is known or it has expired. done gets the entry that decided it.
+func (c *client) write(key engine.PartitionKey, o command.Operation, done func(place)) {
 	c.propose(key, o, nil, done)
 }
 
 // propose is write; the group may refuse the command with an error that matches allowed.
-func (c *client) propose(key engine.PartitionKey, o command.Operation, allowed error, done func(known bool)) {
+func (c *client) propose(key engine.PartitionKey, o command.Operation, allowed error, done func(place)) {
 	c.number++
 	cmd := &command.Command{After: c.after[key], Batches: []command.Batch{{Key: key, Operations: []command.Operation{o}}}}
 	binary.BigEndian.PutUint64(cmd.ID[:], uint64(c.id)+1)
@@ -157,13 +171,13 @@ func (c *client) propose(key engine.PartitionKey, o command.Operation, allowed e
 	var try func()
 	again := func(number int, d time.Duration) {
 		w.after(d, func() {
-			if !ended && attempt == number {
+			if !ended && !c.ended && attempt == number {
 				try()
 			}
 		})
 	}
-	end := func(number int, out group.Outcome) {
-		if ended {
+	end := func(number int, out group.Outcome, by uint64) {
+		if ended || c.ended {
 			return
 		}
 		switch {
@@ -189,8 +203,13 @@ func (c *client) propose(key engine.PartitionKey, o command.Operation, allowed e
 			w.violated("client %d: command %d: %v", c.id, c.number, out.Err)
 		}
 		ended = true
+		var at place
+		if out.Err == nil {
+			at = place{by, out.Index}
+			w.region.acked = append(w.region.acked, acked{key, at, w.now})
+		}
 		w.note("client %d: command %d ends: entry %d, duplicate %v, %v", c.id, c.number, out.Index, out.Duplicate, out.Err)
-		done(out.Err == nil)
+		done(at)
 	}
 	try = func() {
 		attempt++
@@ -198,7 +217,7 @@ func (c *client) propose(key engine.PartitionKey, o command.Operation, allowed e
 		n := c.target(key)
 		again(number, time.Second+w.about(2*time.Second)) // gives this attempt up
 		w.after(w.about(w.plan.latency), func() {
-			if ended || !n.up {
+			if ended || c.ended || !n.up || !w.region.serves(n) {
 				return
 			}
 			r := n.covering(key)
@@ -232,7 +251,8 @@ func (c *client) propose(key engine.PartitionKey, o command.Operation, allowed e
 				w.counts["proposals"]++
 				c.leaders[key] = n
 				r.proposals[cmd.ID] = func(out group.Outcome) {
-					w.after(w.about(w.plan.latency), func() { end(number, out) })
+					by := r.gid
+					w.after(w.about(w.plan.latency), func() { end(number, out, by) })
 				}
 			}
 			r.pump()
@@ -248,8 +268,8 @@ func (c *client) propose(key engine.PartitionKey, o command.Operation, allowed e
 }
 
 // read reads an item, linearizably, at any replica. done gets the number at path, 0 if there
-// is no item.
-func (c *client) read(key engine.PartitionKey, id, path string, done func(int64)) {
+// is no item, and the newest entry that the replica had.
+func (c *client) read(key engine.PartitionKey, id, path string, done func(int64, place)) {
 	w := c.w
 	ended := false
 	attempt := 0
@@ -262,7 +282,7 @@ func (c *client) read(key engine.PartitionKey, id, path string, done func(int64)
 			n = w.nodes[w.rng.IntN(len(w.nodes))]
 		}
 		w.after(w.about(w.plan.latency), func() {
-			if ended || !n.up {
+			if ended || c.ended || !n.up || !w.region.serves(n) {
 				return
 			}
 			r := n.covering(key)
@@ -281,19 +301,19 @@ func (c *client) read(key engine.PartitionKey, id, path string, done func(int64)
 					return // the group has split meanwhile: ask again
 				}
 				value := r.number(key, id, path)
-				index := r.group.Applied()
+				at := place{r.gid, r.group.Applied()}
 				if !n.up {
 					return
 				}
 				w.after(w.about(w.plan.latency), func() {
-					if ended {
+					if ended || c.ended {
 						return
 					}
 					ended = true
-					c.after[key] = max(c.after[key], index)
+					c.after[key] = max(c.after[key], at.index)
 					w.counts["reads"]++
 					w.note("client %d: read %s at %d: %d", c.id, id, n.id, value)
-					done(value)
+					done(value, at)
 				})
 			}
 			r.pump()
@@ -305,7 +325,7 @@ func (c *client) read(key engine.PartitionKey, id, path string, done func(int64)
 			})
 		})
 		w.after(300*time.Millisecond+w.about(500*time.Millisecond), func() {
-			if !ended && attempt == number {
+			if !ended && !c.ended && attempt == number {
 				try()
 			}
 		})

@@ -78,7 +78,11 @@ func (n *network) send(gid uint64, m *pb.Message, stream []byte) {
 			n.report(gid, m, false)
 			continue
 		}
-		w.after(delay, func() { n.deliver(gid, m, stream) })
+		incarnation := 0
+		if from := w.owner[m.GetFrom()]; from != nil {
+			incarnation = from.incarnation
+		}
+		w.after(delay, func() { n.deliver(gid, m, stream, incarnation) })
 	}
 }
 
@@ -95,7 +99,13 @@ func (n *network) report(gid uint64, m *pb.Message, reached bool) {
 	})
 }
 
-func (n *network) deliver(gid uint64, m *pb.Message, stream []byte) {
+// deliver delivers a message that was sent in an incarnation.
+func (n *network) deliver(gid uint64, m *pb.Message, stream []byte, sent int) {
+	if !n.severed(m) && !n.w.region.meet(n.w.owner[m.GetFrom()], n.w.owner[m.GetTo()], sent) {
+		n.w.counts["dropped"]++
+		n.report(gid, m, false)
+		return
+	}
 	to := n.w.replica(gid, m.GetTo())
 	if to == nil && !n.severed(m) {
 		to = n.w.owner[m.GetTo()].join(gid, m.GetTo())

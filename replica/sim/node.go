@@ -46,6 +46,11 @@ type node struct {
 	up      bool
 	lost    bool // its log or its store is lost: it does not come back
 	flipped bool // bits of its disk were flipped
+	far     bool // it is in the region of the readers
+	away    bool // its region is lost: it does not come back by itself
+	// incarnation is that of the cluster of which the machine has the description.
+	incarnation int
+	ticks       int
 
 	failSync  bool          // the next sync fails
 	fullUntil time.Duration // the disk is full
@@ -75,6 +80,8 @@ type replica struct {
 	applying  bool
 	proposals map[command.ID]func(group.Outcome)
 	reads     map[group.ReadID]func()
+
+	confirmed time.Duration // of a reader: everything is here that was acknowledged before; 0: not known
 }
 
 // written is an append that is in the log, and whose it is.
@@ -88,9 +95,13 @@ func (w *world) newNode() *node {
 	n.setDisk(vfs.NewMem())
 	n.clock = time.Duration(w.rng.Int64N(int64(time.Second)))
 	n.slow = []time.Duration{time.Millisecond, 10 * time.Millisecond, 100 * time.Millisecond}[w.rng.IntN(3)]
+	n.incarnation = w.region.incarnation
 	w.nodes = append(w.nodes, n)
 	return n
 }
+
+// present reports whether the machine is of the present incarnation.
+func (n *node) present() bool { return n.incarnation == n.w.region.incarnation }
 
 // abandon closes what a process that has died had open, on a disk that nobody sees any more.
 func (n *node) abandon() {
@@ -181,20 +192,25 @@ func (n *node) start() {
 	}
 }
 
+// openGroup opens a group. It is a group.Opener.
+func (n *node) openGroup(ctx context.Context, log *raftlog.Group) (*group.Group, error) {
+	cfg := group.Config{
+		Log: log, DB: n.db, Container: n.c, Now: n.now,
+		ElectionTicks: 10, HeartbeatTicks: 3, KeepEntries: n.w.plan.keep, KeepBytes: n.w.plan.keepBytes,
+	}
+	if log.ID() == firstGroup && log.Base().Index > 0 {
+		cfg.Max = "FF"
+	}
+	return group.Open(ctx, cfg)
+}
+
 // open opens a replica whose log is there.
 func (n *node) open(gid uint64) error {
 	w := n.w
 	r := &replica{node: n, gid: gid, proposals: make(map[command.ID]func(group.Outcome)), reads: make(map[group.ReadID]func())}
 	log := n.log.Group(gid)
 	var err error
-	cfg := group.Config{
-		Log: log, DB: n.db, Container: n.c, Now: n.now,
-		ElectionTicks: 10, HeartbeatTicks: 3, KeepEntries: w.plan.keep, KeepBytes: w.plan.keepBytes,
-	}
-	if gid == firstGroup && log.Base().Index > 0 {
-		cfg.Max = "FF"
-	}
-	r.group, err = group.Open(context.Background(), cfg)
+	r.group, err = n.openGroup(context.Background(), log)
 	if errors.Is(err, raftlog.ErrRemoved) {
 		w.note("node %d: group %d: its removal is complete", n.id, gid)
 		return nil
@@ -204,7 +220,9 @@ func (n *node) open(gid uint64) error {
 	r.id = log.Replica()
 	n.replicas = append(n.replicas, r)
 	w.note("node %d: group %d, replica %d: open, applied %d, held %d, log bytes %d", n.id, gid, r.id, r.group.Applied(), r.group.Held(), log.Bytes())
-	w.oracle.members(r)
+	if n.present() {
+		w.oracle.members(r)
+	}
 	return nil
 }
 
@@ -278,6 +296,9 @@ func (n *node) tick() {
 		r.group.Hurry()
 		r.pump()
 	}
+	if n.far {
+		n.confirm()
+	}
 	// Clocks run fast and slow.
 	n.plan(tick+time.Duration(n.w.rng.Int64N(int64(tick/10)))-tick/20, n.tick)
 }
@@ -317,7 +338,7 @@ func (r *replica) pump() {
 		}
 		r.do(work)
 	}
-	if r.up && !r.gone() && r.group.IsLeader() {
+	if r.up && !r.gone() && r.group.IsLeader() && r.present() {
 		r.w.oracle.leads(r.w, r.gid, r.group.Term(), r.id)
 	}
 }
@@ -361,7 +382,9 @@ func (r *replica) do(work *group.Work) {
 	if !r.up {
 		return
 	}
-	r.w.oracle.members(r)
+	if r.present() {
+		r.w.oracle.members(r)
+	}
 	r.began(work.Created)
 	r.applies = append(r.applies, work.Applies...)
 	r.sync()
@@ -375,6 +398,9 @@ func (r *replica) began(created []uint64) {
 			return
 		}
 		r.w.counts["right groups"]++
+		if log := r.log.Group(gid); log != nil && log.Base().Index > 0 {
+			r.w.region.parents[gid] = parent{r.gid, log.Base().Index}
+		}
 		if old := r.replicaOf(gid); old != nil {
 			r.w.counts["begun late"]++
 			old.leave()
@@ -384,6 +410,9 @@ func (r *replica) began(created []uint64) {
 			return
 		}
 		right := r.replicaOf(gid)
+		if right != nil && right.confirmed == 0 {
+			right.confirmed = r.confirmed // of before the split
+		}
 		if right != nil && r.group.IsLeader() {
 			r.check(right.group.Campaign())
 		}
@@ -462,7 +491,9 @@ func (r *replica) apply() {
 			return
 		}
 		r.applies = r.applies[1:]
-		r.w.oracle.applied(r, a.Entries())
+		if r.present() {
+			r.w.oracle.applied(r, a.Entries())
+		}
 		r.pump()
 		if r.up && !r.gone() {
 			r.apply()
@@ -587,7 +618,7 @@ func (n *node) down(image *vfs.Mem) {
 	n.w.note("node %d: down", n.id)
 	life := n.life
 	again := func() {
-		if !n.up && !n.lost && n.life == life {
+		if !n.up && !n.lost && !n.away && n.life == life {
 			n.start()
 		}
 	}

@@ -23,7 +23,9 @@ type oracle struct {
 	groups  map[uint64]*groupFacts
 	clock   int64 // of operations: no two times are equal
 	ops     []*operation
+	past    [][]*operation // before promotions
 	counter [counters][]*increment
+	made    [counters]place // the entries that decided that the counters are there
 }
 
 // groupFacts are what is known of a group.
@@ -110,13 +112,7 @@ func (o *oracle) applied(r *replica, entries []*pb.Entry) {
 				r.w.counts["gathered"]++
 			}
 		}
-		h := fnv.New64a()
-		var b [9]byte
-		binary.LittleEndian.PutUint64(b[:], e.GetTerm())
-		b[8] = byte(e.GetType())
-		h.Write(b[:])
-		h.Write(e.GetData())
-		sum, index := h.Sum64(), e.GetIndex()
+		sum, index := sumOf(e), e.GetIndex()
 		r.w.note("node %d: group %d: applied entry %d of term %d, %v, %d bytes", r.node.id, r.gid, index, e.GetTerm(), e.GetType(), len(e.GetData()))
 		if was, found := f.entries[index]; found && was != sum {
 			r.w.violated("node %d: group %d: entry %d is not what another replica has applied", r.node.id, r.gid, index)
@@ -128,6 +124,17 @@ func (o *oracle) applied(r *replica, entries []*pb.Entry) {
 	if r.group.Held()%8 == 0 || splits(entries) {
 		o.compare(r)
 	}
+}
+
+// sumOf returns a hash of an entry.
+func sumOf(e *pb.Entry) uint64 {
+	h := fnv.New64a()
+	var b [9]byte
+	binary.LittleEndian.PutUint64(b[:], e.GetTerm())
+	b[8] = byte(e.GetType())
+	h.Write(b[:])
+	h.Write(e.GetData())
+	return h.Sum64()
 }
 
 // compare compares the content of a replica with that of others at the same entry.
@@ -157,6 +164,7 @@ type operation struct {
 	out    int
 	call   int64
 	ret    int64 // math.MaxInt64: it may have its effect at any time behind call
+	at     place
 }
 
 type registerInput struct {
@@ -174,20 +182,21 @@ func (o *oracle) begins(client int, in registerInput) *operation {
 	return op
 }
 
-// ends notes the end of an operation. known is false if its outcome is not known.
-func (op *operation) ends(w *world, value int, known bool) {
+// ends notes the end of an operation, at an entry. It is the zero value if the outcome is not known.
+func (op *operation) ends(w *world, value int, at place) {
 	o := &w.oracle
 	o.clock++
-	op.out = value
-	if known {
+	op.out, op.at = value, at
+	if at.known() {
 		op.ret = o.clock
 	}
 }
 
 // increment is an increment of a counter: it sets one digit of the counter, to the base 4, to 1.
 type increment struct {
-	by    float64
-	known bool // it was acknowledged
+	by          float64
+	at          place
+	least, most int64 // how often it was carried out: 1 and 1 if it was acknowledged
 }
 
 // increment returns the next increment of a counter, nil if it has come to its end.
@@ -195,7 +204,7 @@ func (o *oracle) increment(k int) *increment {
 	if len(o.counter[k]) == perCounter {
 		return nil
 	}
-	inc := &increment{by: math.Pow(4, float64(len(o.counter[k])))}
+	inc := &increment{by: math.Pow(4, float64(len(o.counter[k]))), most: 1}
 	o.counter[k] = append(o.counter[k], inc)
 	return inc
 }
@@ -240,7 +249,7 @@ var registerModel = porcupine.Model{
 func (o *oracle) judge(w *world) {
 	for _, n := range w.nodes {
 		for _, r := range n.replicas {
-			if n.up && r.group.Held() > 0 {
+			if n.up && n.present() && r.group.Held() > 0 {
 				if !r.whole() {
 					w.violated("node %d: group %d: its partition does not have the range of the group", n.id, r.gid)
 				}
@@ -251,7 +260,7 @@ func (o *oracle) judge(w *world) {
 	w.admin.absent()
 	number := func(key engine.PartitionKey, id, path string) int64 {
 		for _, n := range w.nodes {
-			if !n.up {
+			if !n.up || !n.present() {
 				continue
 			}
 			r := n.covering(key)
@@ -268,10 +277,38 @@ func (o *oracle) judge(w *world) {
 	}
 	for k := range registers {
 		op := o.begins(-1, registerInput{key: k})
-		op.ends(w, int(number(registerKey(k), fmt.Sprintf("r%d", k), "/v")), true)
+		op.ends(w, int(number(registerKey(k), fmt.Sprintf("r%d", k), "/v")), atEnd)
 	}
+	for _, ops := range append(o.past, o.ops) {
+		o.linearizable(w, ops)
+	}
+	for k := range counters {
+		o.count(w, k, number(counterKey, fmt.Sprintf("c%d", k), "/n"))
+	}
+}
+
+// atEnd is the place of what is read when all is over: behind everything.
+var atEnd = place{math.MaxUint64, math.MaxUint64}
+
+// count judges what a counter has. From then on each increment was carried out as often as it has it.
+func (o *oracle) count(w *world, k int, sum int64) {
+	for i, inc := range o.counter[k] {
+		digit := sum % 4
+		sum /= 4
+		if digit < inc.least || digit > inc.most {
+			w.violated("increment %d of counter %d was carried out %d times, and should be %d to %d times; entry %v", i, k, digit, inc.least, inc.most, inc.at)
+		}
+		inc.least, inc.most = digit, digit
+	}
+	if sum != 0 {
+		w.violated("counter %d has what nobody has added", k)
+	}
+}
+
+// linearizable judges the registers.
+func (o *oracle) linearizable(w *world, ops []*operation) {
 	var history []porcupine.Operation
-	for _, op := range o.ops {
+	for _, op := range ops {
 		if !op.in.write && op.ret == math.MaxInt64 {
 			continue // a read without an answer says nothing
 		}
@@ -282,19 +319,6 @@ func (o *oracle) judge(w *world) {
 		w.violated("the registers are not linearizable: %s", o.tell(history))
 	case porcupine.Unknown:
 		w.violated("it takes too long to judge %d operations", len(history))
-	}
-	for k := range counters {
-		sum := number(counterKey, fmt.Sprintf("c%d", k), "/n")
-		for i, inc := range o.counter[k] {
-			digit := sum % 4
-			sum /= 4
-			if digit > 1 || inc.known && digit != 1 {
-				w.violated("increment %d of counter %d was carried out %d times, acknowledged: %v", i, k, digit, inc.known)
-			}
-		}
-		if sum != 0 {
-			w.violated("counter %d has what nobody has added", k)
-		}
 	}
 }
 

@@ -22,6 +22,7 @@
 //     its outcome is unknown, however often it was proposed.
 //   - Errors: no call fails without a fault that explains it, and no replica is refused whose
 //     disk was not damaged.
+//   - Promotion: what is lost with a region is no more than what was shown before, see region.go.
 //   - Progress: when faults end, every client gets its answer, and all replicas come to the
 //     same entry.
 //
@@ -116,6 +117,7 @@ type world struct {
 	}
 	events int
 	admin  admin
+	region region
 
 	nextReplica, nextGroup uint64
 }
@@ -131,6 +133,8 @@ type plan struct {
 	crash, cut, slow, clock, truncate, lose, transfer int           // weights
 	split, move, failSync, full, decay                int           // weights
 	clients, ops, groups, machines                    int
+	far                                               int           // machines in another region, with readers
+	promote                                           time.Duration // when the other region is lost; 0: never
 	window                                            uint64
 	keep                                              uint64
 	keepBytes                                         int64
@@ -237,6 +241,11 @@ func (w *world) begin() {
 	}
 	w.plan.split, w.plan.move, w.plan.groups, w.plan.machines = r.IntN(4), r.IntN(3), 1+r.IntN(5), 3+r.IntN(3)
 	w.plan.failSync, w.plan.full, w.plan.decay = r.IntN(2), r.IntN(2), r.IntN(2)
+	if w.chance(0.3) {
+		w.plan.far = 1 + r.IntN(2)
+		w.plan.promote = w.plan.until/4 + time.Duration(r.Int64N(int64(w.plan.until/2)))
+	}
+	w.region.w, w.region.parents = w, make(map[uint64]parent)
 	w.net.begin(w)
 	voters := []uint64{1, 2, 3}
 	w.nextReplica, w.nextGroup = 4, firstGroup
@@ -248,6 +257,11 @@ func (w *world) begin() {
 		} else {
 			n.create(nil)
 		}
+	}
+	for range w.plan.far {
+		n := w.newNode()
+		n.far = true
+		n.create(nil)
 	}
 	w.oracle.begin()
 	for _, n := range w.nodes {
@@ -262,6 +276,9 @@ func (w *world) begin() {
 		}
 	})
 	w.planFault()
+	if w.plan.promote > 0 {
+		w.after(w.plan.promote, w.loseRegion)
+	}
 	w.after(w.plan.until, w.quiet)
 }
 
@@ -283,7 +300,7 @@ func (w *world) replica(gid, id uint64) *replica {
 // none does.
 func (w *world) leader(gid uint64) (found *replica) {
 	for _, n := range w.nodes {
-		if r := n.replicaOf(gid); r != nil && r.group.IsLeader() && (found == nil || r.group.Term() > found.group.Term()) {
+		if r := n.replicaOf(gid); r != nil && n.present() && r.group.IsLeader() && (found == nil || r.group.Term() > found.group.Term()) {
 			found = r
 		}
 	}
@@ -298,7 +315,7 @@ func (w *world) quiet() {
 	for _, n := range w.nodes {
 		n.stallUntil, n.fullUntil = w.now, w.now
 		n.crashIn, n.failSync = 0, false
-		if !n.up && !n.lost {
+		if !n.up && !n.lost && !n.away {
 			n.start()
 		}
 	}
@@ -320,7 +337,7 @@ func (w *world) finished() bool {
 			return false
 		}
 	}
-	return w.admin.settled()
+	return w.region.settled() && w.admin.settled()
 }
 
 // describe describes a replica, for messages.
@@ -366,6 +383,9 @@ func (w *world) fault() {
 	if l != nil && w.chance(0.4) { // what happens to a leader tells more
 		n = l.node
 	}
+	if w.region.deciding {
+		return
+	}
 	kind := w.oneOf(p.crash, p.cut, p.slow, p.clock, p.truncate, p.lose, p.transfer, p.split, p.move, p.failSync, p.full, p.decay)
 	switch kind {
 	case 0:
@@ -391,7 +411,9 @@ func (w *world) fault() {
 			}
 		}
 	case 5:
-		w.admin.lose(n)
+		if !n.far && w.region.incarnation == 0 { // later groups may have one replica
+			w.admin.lose(n)
+		}
 	case 6:
 		if l != nil {
 			conf := l.group.Config().GetVoters()
@@ -422,6 +444,8 @@ func (w *world) fault() {
 		w.note("node %d: its disk is full until %v", n.id, n.fullUntil)
 		w.counts["full disks"]++
 	case 11:
-		w.admin.decay(n)
+		if !n.far && w.region.incarnation == 0 { // later groups may have one replica
+			w.admin.decay(n)
+		}
 	}
 }

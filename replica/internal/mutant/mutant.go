@@ -27,7 +27,9 @@ const (
 	StaleRightHalf Fault = "stale right half served"
 	// ReusedReplicaID starts an empty replica under the id of one whose log is lost.
 	ReusedReplicaID Fault = "reused replica id"
+	// MixedIncarnations has machines and clients of different incarnations hear each other.
+	MixedIncarnations Fault = "mixed incarnations"
 )
 
 // All has every fault.
-var All = []Fault{AckBeforeSync, VoteUnsynced, ReusedReadID, ReadWithoutIndex, DoubleApply, TruncatePastDurable, InstallBackwards, StaleRightHalf, ReusedReplicaID}
+var All = []Fault{AckBeforeSync, VoteUnsynced, ReusedReadID, ReadWithoutIndex, DoubleApply, TruncatePastDurable, InstallBackwards, StaleRightHalf, ReusedReplicaID, MixedIncarnations}
