@@ -69,6 +69,7 @@ type builderMemory struct {
 	texts  []byte   // values of strings
 	noted  []uint32 // terms of documents, one document after the other
 	places []placed // what of noted is of which document
+	habits []habit  // habitCount of them, that of a term at its index modulo habitCount
 
 	// Of sorting.
 	order, place, ordinals []uint32
@@ -186,7 +187,7 @@ func (b *Builder) Take(r *Reader, remap Remap) {
 // Add adds the terms of a document. The ordinals of documents rise.
 func (b *Builder) Add(ordinal uint32, doc []byte) error {
 	if len(b.places) == 0 {
-		b.reserve()
+		b.begin()
 	}
 	b.ordinal = ordinal
 	if len(b.c.composites) == 0 {
@@ -232,36 +233,55 @@ func (b *Builder) scan(doc []byte) {
 		return
 	}
 	b.stack = append(b.stack[:0], openNode{})
+	before := uint32(noTerm) // term of the value before in the object or array, if it is looked up
 	for len(b.stack) > 0 {
 		top := &b.stack[len(b.stack)-1]
-		v := w.Next()
-		if v.Kind == jsondoc.KindUndefined {
-			b.stack = b.stack[:len(b.stack)-1]
-			continue
+		if before != noTerm {
+			before = b.follow(&w, top, before)
 		}
+		from := w.Offset()
 		var at int32
-		if top.array {
-			at = b.tree.elementOf(top.node)
-		} else {
-			if v.Kind != jsondoc.KindString {
-				return // no document
+		if !top.array {
+			at = b.tree.likelyAfter(top.node, top.before)
+			if at == 0 || !w.Name(b.tree.nodes[at].written) {
+				name := w.Next()
+				switch name.Kind {
+				case jsondoc.KindString:
+					at = b.tree.memberOf(top.node, top.before, name.Bytes(&b.text))
+				case jsondoc.KindUndefined:
+					b.stack, before = b.stack[:len(b.stack)-1], noTerm
+					continue
+				default:
+					return // no document
+				}
 			}
-			at = b.tree.memberOf(top.node, top.before, v.Bytes(&b.text))
 			top.before = at
-			v = w.Next()
+		}
+		v := w.Next()
+		if top.array {
+			if v.Kind == jsondoc.KindUndefined {
+				b.stack, before = b.stack[:len(b.stack)-1], noTerm
+				continue
+			}
+			at = b.tree.elementOf(top.node)
 		}
 		n := &b.tree.nodes[at]
 		if n.slot != 0 {
 			b.composite.set(n.slot-1, &v, &b.text)
 		}
+		last := before
+		before = noTerm
 		switch v.Kind {
 		case jsondoc.KindString:
 			if n.scalars {
-				b.addString(at, v.Bytes(&b.text), v.Escaped)
+				before = b.addString(at, v.Bytes(&b.text), v.Escaped)
+				if last != noTerm && before != noTerm && n.slot == 0 {
+					b.learn(last, before, at, doc[from:w.Offset()])
+				}
 			}
 		case jsondoc.KindNumber:
 			if n.scalars {
-				b.addNumber(at, numberBits(v.Number()))
+				before = b.addNumber(at, numberBits(v.Number()))
 			}
 		case jsondoc.KindBool:
 			if n.scalars && v.Bool() {
@@ -329,52 +349,73 @@ type soughtTerm struct {
 // instead of one after the other.
 const soughtBatch = 64
 
-// seek adds a term once it is looked up.
-func (b *Builder) seek(t soughtTerm) {
+// fewTerms is the number of terms up to which those of a path are likely to be in a cache
+// near the processor, and are looked up at once.
+const fewTerms = 256
+
+// noTerm stands for a term whose index is not known.
+const noTerm = math.MaxUint32
+
+// seek adds a term, which it may look up later, together with others: then it returns noTerm.
+// passing says that the text does not stay as it is.
+func (b *Builder) seek(t soughtTerm, passing bool) uint32 {
+	if b.tree.nodes[t.path].terms <= fewTerms {
+		i := b.find(&t)
+		b.note(i)
+		return i
+	}
+	if passing {
+		from := len(b.kept)
+		b.kept = append(b.kept, t.text...)
+		t.text = b.kept[from:]
+	}
 	if b.sought = append(b.sought, t); len(b.sought) == soughtBatch {
 		b.findSought()
 	}
+	return noTerm
 }
 
 // addNumber adds the term of a number.
-func (b *Builder) addNumber(path int32, value uint64) {
-	b.seek(soughtTerm{hash: max(1, mix(hashSeed^uint64(path), value)), value: value, path: path, kind: Number})
+func (b *Builder) addNumber(path int32, value uint64) uint32 {
+	return b.seek(soughtTerm{hash: max(1, mix(hashSeed^uint64(path), value)), value: value, path: path, kind: Number}, false)
 }
 
 // addString adds the term of a string. passing says that text does not stay as it is.
-func (b *Builder) addString(path int32, text []byte, passing bool) {
+func (b *Builder) addString(path int32, text []byte, passing bool) uint32 {
 	if len(text) > MaxString {
 		sum := crc32.Checksum(text, castagnoli)
 		b.text = binary.BigEndian.AppendUint32(append(b.text[:0], text[:MaxString]...), sum)
 		text, passing = b.text, true
 	}
-	b.addText(path, String, text, passing)
+	return b.addText(path, String, text, passing)
 }
 
 // addText adds the term of the bytes of a string, or of components.
-func (b *Builder) addText(path int32, kind Type, text []byte, passing bool) {
-	h := mix(hashSeed, uint64(path)<<8|uint64(kind))
-	rest := text
-	for ; len(rest) >= 8; rest = rest[8:] {
-		h = mix(h, binary.LittleEndian.Uint64(rest))
+func (b *Builder) addText(path int32, kind Type, text []byte, passing bool) uint32 {
+	return b.seek(soughtTerm{hash: hashText(path, kind, text), text: text, path: path, kind: kind}, passing)
+}
+
+// hashText returns the hash of the term of a text, not 0.
+func hashText(path int32, kind Type, text []byte) uint64 {
+	le, n := binary.LittleEndian, len(text)
+	h := mix(hashSeed, uint64(n)<<40|uint64(path)<<8|uint64(kind))
+	var w uint64
+	switch {
+	case n >= 8:
+		for rest := text; len(rest) > 8; rest = rest[8:] {
+			h = mix(h, le.Uint64(rest))
+		}
+		w = le.Uint64(text[n-8:])
+	case n >= 4:
+		w = uint64(le.Uint32(text)) | uint64(le.Uint32(text[n-4:]))<<32
+	case n > 0:
+		w = uint64(text[0]) | uint64(text[n/2])<<8 | uint64(text[n-1])<<16
 	}
-	w := uint64(len(text)) << 56
-	for i, c := range rest {
-		w |= uint64(c) << (8 * i)
-	}
-	if passing {
-		from := len(b.kept)
-		b.kept = append(b.kept, text...)
-		text = b.kept[from:]
-	}
-	b.seek(soughtTerm{hash: max(1, mix(h, w)), text: text, path: path, kind: kind})
+	return max(1, mix(h, w))
 }
 
 // findSought looks the terms up that are sought, and adds those that are new.
 func (b *Builder) findSought() {
-	if 4*(len(b.terms)+len(b.sought)) >= 3*len(b.table) {
-		b.growTable()
-	}
 	mask := uint64(len(b.table) - 1)
 	// The loads of these loops do not wait for each other.
 	var slots [soughtBatch]uint64
@@ -413,6 +454,9 @@ func (b *Builder) find(s *soughtTerm) uint32 {
 	}
 	b.terms = append(b.terms, t)
 	b.tree.nodes[s.path].terms++
+	if 4*len(b.terms) >= 3*len(b.table) {
+		b.growTable()
+	}
 	return i
 }
 
@@ -440,6 +484,15 @@ func (b *Builder) remember() {
 	}
 }
 
+// begin makes ready for the first document.
+func (b *Builder) begin() {
+	b.reserve()
+	b.growTable()
+	if b.habits == nil {
+		b.habits = make([]habit, habitCount)
+	}
+}
+
 // reserve makes room for the documents that are expected, or for as many as are likely to
 // find place, if they are like those of the last builder. What grows is copied again and
 // again, and its old memory is garbage.
@@ -456,7 +509,7 @@ func (b *Builder) reserve() {
 	b.likely = int(n * d.terms)
 }
 
-// growTable makes room for a batch of terms.
+// growTable makes room for more terms.
 func (b *Builder) growTable() {
 	n := max(1<<10, 2*len(b.table))
 	for 3*n < 4*b.likely {
@@ -504,4 +557,5 @@ func (b *Builder) reset() {
 func (m *builderMemory) forget() {
 	m.terms, m.texts, m.noted, m.places = m.terms[:0], m.texts[:0], m.noted[:0], m.places[:0]
 	m.table = m.table[:0]
+	clear(m.habits)
 }

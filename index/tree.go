@@ -1,5 +1,7 @@
 package index
 
+import "github.com/cleavestore/cleave/internal/jsondoc"
+
 // pathTree holds the paths of the documents that a builder has seen. Documents
 // of one kind have their members in one order: each place remembers what
 // followed it the last time, so that most names are compared once.
@@ -10,6 +12,7 @@ type pathTree struct {
 
 type pathNode struct {
 	name       string // of the member; of an element nothing
+	written    string // the name as a document has it, with quotes and a colon; empty: it has escapes
 	steps      string // encoded path
 	scope      scope
 	scalars    bool // are indexed here
@@ -47,7 +50,7 @@ func newPathTree(c *Compiled) pathTree {
 }
 
 func (t *pathTree) add(name, steps string, s scope) int32 {
-	n := pathNode{name: name, steps: steps, scope: s}
+	n := pathNode{name: name, written: jsondoc.WrittenName(name), steps: steps, scope: s}
 	short := len(steps) <= maxPath
 	n.scalars, n.containers = short && s.scalars(), short && s.containers()
 	n.dead = !short || s.dead()
@@ -55,7 +58,7 @@ func (t *pathTree) add(name, steps string, s scope) int32 {
 		n.slot = s.rule.slot
 	}
 	t.nodes = append(t.nodes, n)
-	t.bytes += pathNodeBytes + 2*int64(len(steps))
+	t.bytes += pathNodeBytes + 2*int64(len(steps)) + int64(len(name))
 	return int32(len(t.nodes) - 1)
 }
 
@@ -68,6 +71,15 @@ func (t *pathTree) elementOf(at int32) int32 {
 		return child
 	}
 	return n.element
+}
+
+// likelyAfter returns the node of the member of a node that followed on one the last time: on
+// before, or on none if that is 0. 0: none did.
+func (t *pathTree) likelyAfter(at, before int32) int32 {
+	if before != 0 {
+		return t.nodes[before].following
+	}
+	return t.nodes[at].first
 }
 
 // memberOf returns the node of a member of a node. before is the node of the

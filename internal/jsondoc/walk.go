@@ -34,6 +34,44 @@ func (w *Walker) Whole() Value {
 // Leave goes on behind the object or array that the walker is inside of.
 func (w *Walker) Leave() { w.pos = skipContainer(w.doc, w.pos) }
 
+// Offset returns where in the document the walker is.
+func (w *Walker) Offset() int { return w.pos }
+
+// Skip goes on behind text if that comes next, byte for byte, and says whether it does.
+// The text ends where a value does.
+func (w *Walker) Skip(text []byte) bool {
+	if rest := w.doc[w.pos:]; len(rest) < len(text) || string(rest[:len(text)]) != string(text) {
+		return false
+	}
+	w.pos += len(text)
+	return true
+}
+
+// Name goes on behind the name of the next member if that is written as WrittenName says,
+// behind a comma or none, and says whether it is.
+func (w *Walker) Name(written string) bool {
+	i := w.pos
+	if i < len(w.doc) && w.doc[i] == ',' {
+		i++
+	}
+	if rest := w.doc[i:]; written == "" || len(rest) < len(written) || string(rest[:len(written)]) != written {
+		return false
+	}
+	w.pos = i + len(written)
+	return true
+}
+
+// WrittenName returns how most documents have the name of a member: in quotes, and a colon
+// behind it. It returns nothing if the name cannot be written without escapes.
+func WrittenName(name string) string {
+	for i := range len(name) {
+		if c := name[i]; c == '"' || c == '\\' || c < ' ' {
+			return ""
+		}
+	}
+	return `"` + name + `":`
+}
+
 // next finds the value doc[start:end] that Next returns where the walker is at i. A
 // selector goes on with offsets only, which stay in registers.
 func next(doc []byte, i int) (kind Kind, escaped bool, start, end int) {

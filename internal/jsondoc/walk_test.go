@@ -247,3 +247,36 @@ func FuzzWalk(f *testing.F) {
 		checkWalk(t, doc, accepted)
 	})
 }
+
+// TestWalkerName goes on behind names as they are usually written, and behind no others.
+func TestWalkerName(t *testing.T) {
+	for _, name := range []string{`q"`, `back\slash`, "new\nline"} {
+		if got := WrittenName(name); got != "" {
+			t.Errorf("the name %q is written %q without escapes", name, got)
+		}
+	}
+	doc := []byte(`{"a":1,"bé":"x", "c":2,"d" :3}`)
+	w := Walk(doc)
+	w.Next()
+	for _, step := range []struct {
+		name string
+		is   bool
+	}{{"a", true}, {"b", false}, {"bé", true}, {"c", false}} {
+		at := w.Offset()
+		if got := w.Name(WrittenName(step.name)); got != step.is {
+			t.Fatalf("name %s at %d: %v", step.name, at, got)
+		}
+		if step.is {
+			w.Next()
+		}
+	}
+	if !w.Skip([]byte(`, "c":2`)) || w.Skip([]byte(`,"d":3`)) || w.Skip([]byte(`,"d" :3}x`)) {
+		t.Fatal("Skip is not byte for byte")
+	}
+	if v := w.Next(); w.Offset() != len(doc)-len(` :3}`) || v.Kind != KindString {
+		t.Fatalf("the walker is at %d, behind a %s", w.Offset(), v.Kind)
+	}
+	if w.Name("") {
+		t.Fatal("a name that needs escapes was found")
+	}
+}
