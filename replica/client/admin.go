@@ -3,6 +3,7 @@ package client
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -10,6 +11,8 @@ import (
 	"time"
 
 	"github.com/cleavestore/cleave/engine"
+	"github.com/cleavestore/cleave/partmap"
+	"github.com/cleavestore/cleave/replica/cluster"
 	"github.com/cleavestore/cleave/replica/group"
 	"github.com/cleavestore/cleave/replica/protocol"
 	"github.com/cleavestore/cleave/replica/topology"
@@ -110,6 +113,43 @@ func (c *Client) until(ctx context.Context, id uint64, next func(*topology.Group
 	}
 }
 
+// CreateContainer makes a container with a name, a key and partitions, and returns when the client knows its
+// groups. It tries until the context ends; the container may be made all the same. If an answer was lost it cannot tell
+// whether it has made the container itself. Errors: engine.ErrExists if there is one with the name, or one is being dropped;
+// engine.ErrInvalid; protocol.ErrChange if the cluster has no metadata store; that of the context, with the last answer.
+func (c *Client) CreateContainer(ctx context.Context, t cluster.Container) error {
+	text, err := json.Marshal(t)
+	if err != nil {
+		return err
+	}
+	q := &protocol.Change{What: protocol.Create, Text: string(text)}
+	if err = c.anywhere(ctx, q, engine.ErrExists, engine.ErrInvalid); err != nil {
+		return err
+	}
+	for look := (try{c: c}); !c.covers(t.Name); {
+		look.count++
+		look.pause()
+		if err = look.sleep(ctx); err != nil {
+			return fmt.Errorf("container %q is made, and its groups are not known yet: %w", t.Name, err)
+		}
+		c.Refresh(ctx)
+	}
+	return nil
+}
+
+// covers reports whether the client knows groups that have the whole key space of a container.
+func (c *Client) covers(container string) bool {
+	at := partmap.MinEPK()
+	for _, g := range c.routes.now.Load().groups[container] {
+		if g.Range.Min.Compare(&at) != 0 {
+			return false
+		}
+		at = g.Range.Max
+	}
+	end := partmap.MaxEPK()
+	return at.Compare(&end) == 0
+}
+
 // DropContainer drops a container with all its items, for good. It returns when no replica can
 // acknowledge a write to it any more: the name may then be given to another container, which has
 // nothing of this one. Nodes that are down remove what they have of it when they come back. It tries until
@@ -117,23 +157,28 @@ func (c *Client) until(ctx context.Context, id uint64, next func(*topology.Group
 // engine.ErrNoContainer; protocol.ErrChange if the cluster has no metadata store; that of the context,
 // with the last answer.
 func (c *Client) DropContainer(ctx context.Context, name string) error {
-	q := &protocol.Change{What: protocol.Drop, Text: name}
-	asked := false // an earlier try may have dropped it
+	return c.anywhere(ctx, &protocol.Change{What: protocol.Drop, Text: name}, engine.ErrNoContainer)
+}
+
+// anywhere has a node, whichever, make a change of the whole cluster. The first of final is what a node answers
+// when an earlier try has made the change, and an error without such a try; the others are errors.
+func (c *Client) anywhere(ctx context.Context, q *protocol.Change, final ...error) error {
+	asked := false // an earlier try may have made it
 	for t := (try{c: c}); ; {
 		var last error
 		for _, node := range slices.Sorted(maps.Keys(c.routes.now.Load().links)) {
 			r, sent := c.askFor(ctx, changeTime+c.cfg.TryTime, node, protocol.Alter, q.Append)
 			last = errors.Join(r.err, r.Err)
 			switch {
-			case last == nil, asked && errors.Is(last, engine.ErrNoContainer):
+			case last == nil, asked && errors.Is(last, final[0]):
 				c.Refresh(ctx)
 				return nil
-			case errors.Is(last, engine.ErrNoContainer), errors.Is(last, protocol.ErrChange):
+			case errors.Is(last, protocol.ErrChange), slices.ContainsFunc(final, func(e error) bool { return errors.Is(last, e) }):
 				return last
 			case ctx.Err() != nil:
 				return giveUp(false, ctx.Err(), last)
 			}
-			asked = asked || sent
+			asked = asked || sent && !errors.Is(last, group.ErrBusy)
 		}
 		if c.closed.Load() {
 			return ErrClosed

@@ -129,17 +129,21 @@ func (c *Client) Close() {
 	}
 }
 
-// route returns the group of a key.
-func (c *Client) route(container string, key engine.PartitionKey) (*groupState, error) {
+// placeOf returns the place of a partition key in the key space.
+func placeOf(key engine.PartitionKey) (epk partmap.EPK, err error) {
+	if !key.Valid() {
+		return epk, fmt.Errorf("%w: the partition key is not given", engine.ErrInvalid)
+	}
+	return key.EPK(), nil
+}
+
+// route returns the group that has a place of the key space.
+func (c *Client) route(container string, epk partmap.EPK) (*groupState, error) {
 	p := c.routes.now.Load()
 	groups, found := p.groups[container]
 	if !found {
 		return nil, fmt.Errorf("container %q: %w", container, engine.ErrNoContainer)
 	}
-	if !key.Valid() {
-		return nil, fmt.Errorf("%w: the partition key is not given", engine.ErrInvalid)
-	}
-	epk := key.EPK()
 	at, _ := slices.BinarySearchFunc(groups, epk, func(g *groupState, e partmap.EPK) int { // the first one that ends behind it
 		if g.Range.Max.Compare(&e) <= 0 {
 			return -1
@@ -155,7 +159,11 @@ func (c *Client) route(container string, key engine.PartitionKey) (*groupState, 
 // GroupOf returns the group of a partition key, 0 if there is no such container, or the client
 // does not know the group.
 func (c *Client) GroupOf(container string, key engine.PartitionKey) uint64 {
-	g, err := c.route(container, key)
+	epk, err := placeOf(key)
+	if err != nil {
+		return 0
+	}
+	g, err := c.route(container, epk)
 	if err != nil {
 		return 0
 	}
@@ -182,7 +190,11 @@ func (c *Client) Batch(ctx context.Context, container string, key engine.Partiti
 }
 
 func (c *Client) batch(ctx context.Context, s *Session, container string, key engine.PartitionKey, ops []command.Operation) ([]engine.Meta, error) {
-	t, err := c.begin(ctx, container, key)
+	epk, err := placeOf(key)
+	if err != nil {
+		return nil, err
+	}
+	t, err := c.begin(ctx, container, epk)
 	if err != nil {
 		return nil, err
 	}
@@ -220,7 +232,7 @@ func (c *Client) batch(ctx context.Context, s *Session, container string, key en
 			last = r.Err
 			t.refused(node, &r)
 			before := g.ID
-			if g, err = t.reroute(ctx, container, key); err != nil {
+			if g, err = t.reroute(ctx, container, epk); err != nil {
 				return nil, giveUp(unknown, err, last)
 			}
 			if g.ID != before && !unknown {

@@ -90,12 +90,24 @@ func (v View) demand(ctx context.Context, q *protocol.ReadRequest, g *groupState
 
 func (v View) read(ctx context.Context, kind transport.Kind, q *protocol.ReadRequest) (*reply, error) {
 	c := v.Client
-	t, err := c.begin(ctx, q.Container, q.Key)
+	epk, most := q.Query.Range.Min, c.cfg.TryTime
+	var err error
+	if kind == protocol.Query {
+		most = max(most, queryTime)
+	}
+	if kind != protocol.Query || q.Key.Valid() {
+		if epk, err = placeOf(q.Key); err != nil {
+			return nil, err
+		}
+	}
+	t, err := c.begin(ctx, q.Container, epk)
 	if err != nil {
 		return nil, err
 	}
+	wanted := q.Query.Range
 	g := t.g
 	v.demand(ctx, q, g)
+	q.Query.Range = within(wanted, g)
 	var last error
 	t.near = q.Level != protocol.Strong
 	for {
@@ -103,7 +115,7 @@ func (v View) read(ctx context.Context, kind transport.Kind, q *protocol.ReadReq
 		if err != nil {
 			return nil, giveUp(false, err, last)
 		}
-		r, _ := c.ask(ctx, node, kind, func(dst []byte, number uint64) []byte { return q.Append(dst, kind, number) })
+		r, _ := c.askFor(ctx, most, node, kind, func(dst []byte, number uint64) []byte { return q.Append(dst, kind, number) })
 		c.learn(g, &r)
 		c.gone(g, &r)
 		switch {
@@ -116,10 +128,11 @@ func (v View) read(ctx context.Context, kind transport.Kind, q *protocol.ReadReq
 		case elsewhere(r.Err):
 			last = r.Err
 			t.refused(node, &r)
-			if g, err = t.reroute(ctx, q.Container, q.Key); err != nil {
+			if g, err = t.reroute(ctx, q.Container, epk); err != nil {
 				return nil, giveUp(false, err, last)
 			}
 			v.demand(ctx, q, g)
+			q.Query.Range = within(wanted, g)
 			t.near = q.Level != protocol.Strong
 		case errors.Is(r.Err, group.ErrBusy), errors.Is(r.Err, group.ErrUnknown), errors.Is(r.Err, group.ErrFailed):
 			last = r.Err

@@ -271,33 +271,33 @@ func elsewhere(err error) bool {
 	return errors.Is(err, protocol.ErrNoGroup) || errors.Is(err, group.ErrRange)
 }
 
-// begin begins the tries of a request for a key. If no group is known for it, it looks for one: once
+// begin begins the tries of a request for a place of the key space. If no group is known for it, it looks for one: once
 // if the container is not known, which may have been made since.
-func (c *Client) begin(ctx context.Context, container string, key engine.PartitionKey) (t try, err error) {
+func (c *Client) begin(ctx context.Context, container string, epk partmap.EPK) (t try, err error) {
 	t = try{c: c}
-	t.g, err = c.route(container, key)
+	t.g, err = c.route(container, epk)
 	if errors.Is(err, engine.ErrNoContainer) {
 		c.Refresh(ctx)
-		t.g, err = c.route(container, key)
+		t.g, err = c.route(container, epk)
 	}
 	if err == nil && t.g.ID == 0 {
-		_, err = t.reroute(ctx, container, key)
+		_, err = t.reroute(ctx, container, epk)
 	}
 	return t, err
 }
 
-// reroute looks for the group of a key again.
-func (t *try) reroute(ctx context.Context, container string, key engine.PartitionKey) (*groupState, error) {
+// reroute looks for the group of a place again.
+func (t *try) reroute(ctx context.Context, container string, epk partmap.EPK) (*groupState, error) {
 	before := t.g
 	for {
 		if t.c.closed.Load() {
 			return t.g, ErrClosed
 		}
 		// Another call may have learned it already.
-		g, err := t.c.route(container, key)
+		g, err := t.c.route(container, epk)
 		if err == nil && (g == before || g.ID == 0) {
 			t.c.Refresh(ctx)
-			g, err = t.c.route(container, key)
+			g, err = t.c.route(container, epk)
 		}
 		if err != nil {
 			return t.g, err

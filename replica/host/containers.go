@@ -127,6 +127,15 @@ func (h *Host) AddContainer(ctx context.Context, t cluster.Container) error {
 	return h.evictStrangers(ctx, t.Name)
 }
 
+// CreateEverywhere makes a container in the whole cluster, as Config.Create does. Error: ErrChange, if the
+// cluster has no metadata store; those of Config.Create.
+func (h *Host) CreateEverywhere(ctx context.Context, t cluster.Container) error {
+	if h.cfg.Create == nil {
+		return fmt.Errorf("container %q: the cluster has no metadata store, so it has the containers of its description: %w", t.Name, ErrChange)
+	}
+	return h.cfg.Create(ctx, t)
+}
+
 // createLogs makes the logs of those of some groups that begin on this node. The manifest of
 // the log names each group that this node has or has had, so one that it does not name is new here.
 func (h *Host) createLogs(some []cluster.Group) error {

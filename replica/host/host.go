@@ -20,6 +20,7 @@ import (
 	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/internal/fault"
 	"github.com/cleavestore/cleave/internal/vfs"
+	"github.com/cleavestore/cleave/partmap"
 	"github.com/cleavestore/cleave/replica/cluster"
 	"github.com/cleavestore/cleave/replica/command"
 	"github.com/cleavestore/cleave/replica/group"
@@ -95,6 +96,9 @@ type Config struct {
 	// Drop drops a container in the whole cluster, for a client. It returns when no acknowledged write
 	// to it can come any more. Nil: no container is dropped.
 	Drop func(ctx context.Context, name string) error
+	// Create makes a container in the whole cluster, for a client: of its name, key and partitions. It returns when
+	// the cluster has decided so. Nil: no container is made.
+	Create func(ctx context.Context, t cluster.Container) error
 	// Changed is called when what this node knows of a group has changed: the range, the members,
 	// or who leads. It must not wait. Nil: nobody wants to know.
 	Changed func(group uint64)
@@ -567,6 +571,16 @@ func (h *Host) Has(id uint64, container string, key engine.PartitionKey) bool {
 	d := r.status.described.Load()
 	epk := key.EPK()
 	return d != nil && d.Range.Contains(&epk)
+}
+
+// HasRange is Has for a range of the key space, of which all is within that of the replica.
+func (h *Host) HasRange(id uint64, container string, of partmap.Range) bool {
+	r := h.replicas.get(id)
+	if r == nil || r.def.Container != container || of.Min.Compare(&of.Max) >= 0 {
+		return false
+	}
+	d := r.status.described.Load()
+	return d != nil && d.Range.Min.Compare(&of.Min) <= 0 && of.Max.Compare(&d.Range.Max) <= 0
 }
 
 // Message implements transport.Handler. A message of a leader or a candidate for a replica of

@@ -13,6 +13,8 @@
 //	     20 routes:  number
 //	     21 change:  number | group | what (1) | first | second | text, see Change
 //	     22 export:  number | group | offset | alone (1)
+//	     23 query:   number | group | level | container | partition key, empty: a range | from | to |
+//	                 query in SQL | its parameters as JSON | limit | continuation
 //	     24 answer:  number | code (1) | leader | applied | the rest
 //
 //	level: 1 byte; of session: index; of bounded staleness: index | age (ms) | entries
@@ -25,6 +27,8 @@
 //	                                  n × number of a container that was dropped
 //	                      of change:  id of the replica that was added, else 0
 //	                      of export:  size | index | content from the offset on
+//	                      of query:   done (1) | n × (etag (8), 0: of no item | length | result) |
+//	                                  continuation | short one | documents read | bytes of them
 //	else:                 text of the error
 //	batch:                code (1) | code 0: n | n × (etag (8) | sequence | modified); else text
 //	item:                 length | id | etag (8) | modified | length | body
@@ -54,6 +58,7 @@ const (
 	Routes  = transport.FirstOfClients + 4
 	Alter   = transport.FirstOfClients + 5
 	Export  = transport.FirstOfClients + 6
+	Query   = transport.FirstOfClients + 7
 	Answer  = transport.FirstOfClients + 8
 )
 
@@ -74,7 +79,7 @@ var errs = []error{
 	1: errors.ErrUnsupported, group.ErrNotLeader, group.ErrBusy, group.ErrUnknown, group.ErrExpired, group.ErrFailed, ErrNoGroup,
 	8: engine.ErrNotFound, engine.ErrExists, engine.ErrPrecondition, engine.ErrUniqueKey, engine.ErrTooLarge, engine.ErrInvalid,
 	14: engine.ErrKeyMismatch, engine.ErrLogicalPartitionFull, engine.ErrNoContainer, engine.ErrCorrupt, ErrInvalid,
-	19: group.ErrRange, ErrChange,
+	19: group.ErrRange, ErrChange, engine.ErrBadContinuation,
 }
 
 // ofRange is the code of group.ErrRange, which is an engine.ErrInvalid too.
@@ -111,7 +116,7 @@ func errorOf(code byte, text string) error {
 	return &remote{text: text}
 }
 
-// ReadRequest asks for an item, or for a page of the items of a logical partition.
+// ReadRequest asks for an item, for a page of the items of a logical partition, or for one of a query.
 type ReadRequest struct {
 	Group     uint64
 	Level     Level
@@ -120,7 +125,8 @@ type ReadRequest struct {
 	Container string
 	Key       engine.PartitionKey
 	ID        string // of a scan: ids must be higher
-	Limit     uint64 // of a scan
+	Limit     uint64 // of a scan, or a query
+	Query     Search // of a query
 }
 
 func appendText(dst []byte, s string) []byte {
@@ -132,9 +138,12 @@ func AppendPropose(dst []byte, number, group uint64, container string, command [
 	return append(appendText(binary.AppendUvarint(binary.AppendUvarint(dst, number), group), container), command...)
 }
 
-// Append appends a request of kind Read or Scan.
+// Append appends a request of kind Read, Scan or Query.
 func (r *ReadRequest) Append(dst []byte, kind transport.Kind, number uint64) []byte {
 	dst = r.appendLevel(binary.AppendUvarint(binary.AppendUvarint(dst, number), r.Group))
+	if kind == Query {
+		return r.appendQuery(dst)
+	}
 	dst = appendText(appendText(appendText(dst, r.Container), r.Key.String()), r.ID)
 	if kind == Scan {
 		dst = binary.AppendUvarint(dst, r.Limit)
@@ -171,21 +180,28 @@ func DecodeRequest(kind transport.Kind, b []byte) (q Request, err error) {
 		q.Command, r.b = r.b, nil
 	case Export:
 		q.Group, q.Offset, q.Alone = r.uvarint(), r.uvarint(), r.byte() != 0
-	case Read, Scan:
+	case Read, Scan, Query:
 		q.Group = r.uvarint()
 		q.Read = ReadRequest{Group: q.Group}
 		q.Read.decodeLevel(&r)
 		q.Read.Container = string(r.bytes())
 		key := string(r.bytes())
-		q.Read.ID = string(r.bytes())
-		if kind == Scan {
-			q.Read.Limit = r.uvarint()
+		switch kind {
+		case Query:
+			err = q.Read.decodeQuery(&r)
+		case Scan:
+			q.Read.ID, q.Read.Limit = string(r.bytes()), r.uvarint()
+		default:
+			q.Read.ID = string(r.bytes())
 		}
 		if r.bad {
 			break
 		}
-		if q.Read.Key, err = engine.ParseKey(key); err != nil {
-			return q, fmt.Errorf("%w: partition key: %w", ErrInvalid, err)
+		if key != "" || kind != Query {
+			q.Read.Key, err = engine.ParseKey(key)
+		}
+		if err != nil {
+			return q, fmt.Errorf("%w: partition key or range: %w", ErrInvalid, err)
 		}
 		if q.Read.Level < Strong || q.Read.Level > Prefix {
 			return q, fmt.Errorf("%w: level %d: %w", ErrInvalid, q.Read.Level, errors.ErrUnsupported)

@@ -20,7 +20,9 @@ import (
 // requests are one of each kind.
 func requests() map[transport.Kind][]byte {
 	q := ReadRequest{Group: 1 << 33, Level: Strong, Container: "items", Key: engine.JoinKeys(engine.StringKey("a"), engine.NumberKey(1)), ID: "i", Limit: 7}
-	return map[transport.Kind][]byte{Propose: AppendPropose(nil, 5, 1<<33, "items", []byte("command")), Read: q.Append(nil, Read, 5), Scan: q.Append(nil, Scan, 5), Status: AppendStatus(nil, 5)}
+	of := q
+	of.ID, of.Query = "", Search{Range: partmap.Range{Min: partmap.MinEPK(), Max: partmap.MaxEPK()}, Text: "SELECT * FROM c WHERE c.n > @n", Parameters: `{"@n":1}`, Continue: "place"}
+	return map[transport.Kind][]byte{Query: of.Append(nil, Query, 5), Propose: AppendPropose(nil, 5, 1<<33, "items", []byte("command")), Read: q.Append(nil, Read, 5), Scan: q.Append(nil, Scan, 5), Status: AppendStatus(nil, 5)}
 }
 
 // TestRequests: requests are the same after their bytes have been decoded, and refused if they
@@ -76,7 +78,7 @@ func TestRequests(t *testing.T) {
 			t.Errorf("level %d: %v", level, err)
 		}
 	}
-	if q, err := DecodeRequest(Export+1, []byte{9}); !errors.Is(err, errors.ErrUnsupported) || q.Number != 9 {
+	if q, err := DecodeRequest(Answer+1, []byte{9}); !errors.Is(err, errors.ErrUnsupported) || q.Number != 9 {
 		t.Errorf("a kind that is not known: %+v, %v", q, err)
 	}
 }
@@ -162,6 +164,25 @@ func FuzzRequest(f *testing.F) {
 	})
 }
 
+// TestPage: an answer to a query comes back as it was; one that is cut short is refused.
+func TestPage(t *testing.T) {
+	h := Head{Number: 1}
+	want := Page{Rows: []Row{{7, []byte(`{"id":"a"}`)}, {0, []byte(`3`)}}, Continue: "long", Short: "short", Documents: 3, Bytes: 99}
+	p, err := DecodeAnswer(h.AppendPage(nil, &want))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, failed := p.Page(); failed != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v, %v; want %+v", got, failed, want)
+	}
+	for n := range p.rest {
+		short := Reply{rest: p.rest[:n]}
+		if _, failed := short.Page(); !errors.Is(failed, ErrInvalid) {
+			t.Errorf("%d bytes: %v", n, failed)
+		}
+	}
+}
+
 // FuzzAnswer: nothing panics, and lists take no more memory than their bytes are worth.
 func FuzzAnswer(f *testing.F) {
 	h := Head{Number: 1}
@@ -179,6 +200,9 @@ func FuzzAnswer(f *testing.F) {
 			t.Errorf("%d items of %d bytes", len(items), len(in))
 		}
 		_, _ = p.Item()
+		if page, err := p.Page(); err == nil && len(page.Rows) > len(in) {
+			t.Errorf("%d rows of %d bytes", len(page.Rows), len(in))
+		}
 	})
 }
 

@@ -18,6 +18,7 @@ const (
 	Remove                    // replica First
 	Introduce                 // node First has the address Text; of no group
 	Drop                      // container Text, with all its groups; of no group
+	Create                    // the container that Text describes, as JSON of cluster.Container; of no group
 )
 
 // Change asks the leader of a group for a change.

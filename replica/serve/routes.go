@@ -2,10 +2,12 @@ package serve
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net"
 	"time"
 
+	"github.com/cleavestore/cleave/replica/cluster"
 	"github.com/cleavestore/cleave/replica/group"
 	"github.com/cleavestore/cleave/replica/host"
 	"github.com/cleavestore/cleave/replica/protocol"
@@ -69,6 +71,12 @@ func alter(ctx context.Context, h *host.Host, c *protocol.Change) (added uint64,
 		return 0, h.RemoveReplica(ctx, c.Group, c.First)
 	case protocol.Drop:
 		return 0, h.DropEverywhere(ctx, c.Text)
+	case protocol.Create:
+		var t cluster.Container
+		if err := json.Unmarshal([]byte(c.Text), &t); err != nil {
+			return 0, fmt.Errorf("%w: container: %w", protocol.ErrInvalid, err)
+		}
+		return 0, h.CreateEverywhere(ctx, cluster.Container{Name: t.Name, PartitionKey: t.PartitionKey, Partitions: t.Partitions})
 	case protocol.Introduce:
 		if _, _, err := net.SplitHostPort(c.Text); err != nil || c.First == 0 || c.First > uint64(topology.MaxNode) {
 			return 0, fmt.Errorf("%w: node %d at %q", protocol.ErrInvalid, c.First, c.Text)

@@ -22,7 +22,7 @@ const maxScanBytes = 4 << 20
 // Client serves a client until its connection ends. It is a host.Config.Client.
 func Client(ctx context.Context, h *host.Host, c *transport.Conn) {
 	s := &session{ctx: ctx, h: h, c: c, changing: make(chan struct{}, 1)}
-	s.export.turn = make(chan struct{}, 1)
+	s.export.turn, s.queries = make(chan struct{}, 1), make(chan struct{}, queriesAtOnce)
 	defer s.endExport()
 	for {
 		kind, payload, err := c.Read()
@@ -41,7 +41,7 @@ func Client(ctx context.Context, h *host.Host, c *transport.Conn) {
 		switch kind {
 		case protocol.Propose:
 			s.propose(&q)
-		case protocol.Read, protocol.Scan:
+		case protocol.Read, protocol.Scan, protocol.Query:
 			s.read(kind, &q)
 		case protocol.Status:
 			s.status(&q)
@@ -61,6 +61,7 @@ type session struct {
 	c   *transport.Conn
 
 	changing chan struct{} // one change of a group at a time
+	queries  chan struct{} // has those that are being evaluated
 	export   export
 }
 
@@ -111,10 +112,13 @@ func (s *session) propose(q *protocol.Request) {
 func (s *session) read(kind transport.Kind, q *protocol.Request) {
 	kept := *q
 	do := func() {
-		if kind == protocol.Read {
+		switch kind {
+		case protocol.Read:
 			s.readItem(&kept)
-		} else {
+		case protocol.Scan:
 			s.scan(&kept)
+		default:
+			s.query(&kept)
 		}
 	}
 	weak := q.Read.Level == protocol.Eventual || q.Read.Level == protocol.Prefix

@@ -128,6 +128,15 @@ func (c *serveCommand) Run(ctx context.Context, e *environment) (err error) {
 			}
 			return fmt.Errorf("container %q: node %d is starting: %w", name, node, group.ErrBusy)
 		},
+		Create: func(ctx context.Context, t cluster.Container) error {
+			if m := part.Load(); m != nil {
+				return m.agent.CreateContainer(ctx, t)
+			}
+			if d.Metadata == nil {
+				return fmt.Errorf("container %q: %w: %w", t.Name, errNoMetadata, host.ErrChange)
+			}
+			return fmt.Errorf("container %q: node %d is starting: %w", t.Name, node, group.ErrBusy)
+		},
 		Network: func(handler transport.Handler) (host.Network, error) {
 			return transport.New(transport.Config{Node: node, Credentials: creds, Incarnation: d.Incarnation, Peers: peers, Former: former, Listener: listener, Handler: handler}), nil
 		},

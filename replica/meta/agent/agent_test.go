@@ -306,8 +306,15 @@ func TestDropContainer(t *testing.T) {
 	if err := r.agents[2].DropContainer(ctx, "items"); !errors.Is(err, engine.ErrNoContainer) {
 		t.Error("once more: ", err)
 	}
-	_, err := r.store.CreateContainer(ctx, cluster.Container{Name: "items", PartitionKey: []string{"/k"}, Partitions: 2, Nodes: []uint64{1, 2, 3}})
-	must(t, err)
+	next := cluster.Container{Name: "items", PartitionKey: []string{"/k"}, Partitions: 2}
+	must(t, r.agents[2].CreateContainer(ctx, next))
+	if err := r.agents[1].CreateContainer(ctx, next); !errors.Is(err, engine.ErrExists) {
+		t.Error("the same name: ", err)
+	}
+	next.Name, next.Partitions = "other", 0
+	if err := r.agents[1].CreateContainer(ctx, next); !errors.Is(err, engine.ErrInvalid) {
+		t.Error("no partition: ", err)
+	}
 	r.until("the next one in the map", func() bool { return len(r.agents[1].Map().Groups("items")) == 2 && r.whole() })
 	r.put("key", 2, 10)
 }

@@ -1,0 +1,127 @@
+package host_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cleavestore/cleave/engine"
+	"github.com/cleavestore/cleave/partmap"
+	"github.com/cleavestore/cleave/replica/client"
+	"github.com/cleavestore/cleave/replica/protocol"
+)
+
+// all returns the results of a query over the whole key space, by pages. between is called behind each page.
+func all(t *testing.T, c *client.Client, level protocol.Level, text string, limit int, between func()) (rows []string) {
+	t.Helper()
+	q := client.Query{Container: "items", Range: partmap.Range{Min: partmap.MinEPK(), Max: partmap.MaxEPK()}, Text: text, Limit: limit}
+	for !q.Range.Empty() {
+		p, end, err := c.Query(within(30*time.Second), level, &q)
+		must(t, err)
+		for _, r := range p.Rows {
+			rows = append(rows, string(r.Body))
+		}
+		if len(p.Rows) > limit {
+			t.Fatalf("%d rows, %d are wanted", len(p.Rows), limit)
+		}
+		q.Continue = p.Continue
+		if p.Done {
+			q.Range.Min = end
+		}
+		between()
+	}
+	return rows
+}
+
+// TestQuery: a query of a logical partition has its order and its aggregates; one of the whole key space has each result
+// once, in pages, also while groups split and a leader is killed. What is wrong with a query its error says.
+func TestQuery(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, c := open(t, 3)
+		const keys, each = 30, 4
+		want := make(map[string]bool)
+		for k := range keys {
+			for i := range each {
+				_, err := c.Upsert(within(20*time.Second), "items", engine.StringKey(fmt.Sprint("k", k)), fmt.Appendf(nil, `{"id":"i%d","k":"k%d","n":%d}`, i, k, k*each+i))
+				must(t, err)
+				want[fmt.Sprint(k*each+i)] = true
+			}
+		}
+		q := client.Query{Container: "items", Key: engine.StringKey("k7"), Text: "SELECT VALUE c.n FROM c WHERE c.n >= @n ORDER BY c.n DESC", Parameters: map[string]any{"@n": 29}, Limit: 2}
+		p, _, err := c.Query(within(time.Second), protocol.Strong, &q)
+		must(t, err)
+		if len(p.Rows) != 2 || string(p.Rows[0].Body) != "31" || p.Done || p.Documents == 0 {
+			t.Errorf("%+v", p)
+		}
+		q.Continue = p.Continue
+		p, _, err = c.Query(within(time.Second), protocol.Session, &q)
+		must(t, err)
+		if len(p.Rows) != 1 || string(p.Rows[0].Body) != "29" || !p.Done {
+			t.Errorf("%+v", p)
+		}
+		q.Text, q.Continue = "SELECT VALUE COUNT(1) FROM c", ""
+		if p, _, err = c.Query(within(time.Second), protocol.Strong, &q); err != nil || len(p.Rows) != 1 || string(p.Rows[0].Body) != "4" {
+			t.Errorf("%+v, %v", p, err)
+		}
+
+		steps := 0
+		between := func() {
+			switch steps++; steps {
+			case 2:
+				must(t, r.Split(1<<32|1, 1<<32|100))
+			case 5:
+				r.Kill(r.Leading(1<<32 | 2).Node())
+			case 9:
+				must(t, r.Split(1<<32|100, 1<<32|101))
+			}
+		}
+		for _, level := range []protocol.Level{protocol.Strong, protocol.Eventual} {
+			seen := make(map[string]bool)
+			for _, row := range all(t, c, level, "SELECT VALUE c.n FROM c", 7, between) {
+				if seen[row] {
+					t.Errorf("%v: %s comes twice", level, row)
+				}
+				seen[row] = true
+			}
+			if len(seen) != len(want) {
+				t.Errorf("%v: %d results, want %d", level, len(seen), len(want))
+			}
+		}
+		if steps < 9 {
+			t.Errorf("%d pages", steps)
+		}
+
+		for _, bad := range []struct {
+			q    client.Query
+			want error
+		}{
+			{client.Query{Container: "items", Key: engine.StringKey("k"), Text: "SELECT"}, engine.ErrInvalid},
+			{client.Query{Container: "items", Key: engine.StringKey("k"), Text: "SELECT * FROM c", Continue: "no"}, engine.ErrBadContinuation},
+			{client.Query{Container: "items", Text: "SELECT * FROM c"}, engine.ErrInvalid},
+			{client.Query{Container: "none", Key: engine.StringKey("k"), Text: "SELECT * FROM c"}, engine.ErrNoContainer},
+			{client.Query{Container: "items", Key: engine.StringKey("k"), Text: "SELECT * FROM c", Parameters: map[string]any{"@f": func() {}}}, engine.ErrInvalid},
+		} {
+			if _, _, failed := c.Query(within(30*time.Second), protocol.Strong, &bad.q); !errors.Is(failed, bad.want) {
+				t.Errorf("%+v: %v, want %v", bad.q, failed, bad.want)
+			}
+		}
+		c.Close()
+		r.Close()
+	})
+}
+
+// TestCreateWithoutMetadata: no container is made where there is no metadata store.
+func TestCreateWithoutMetadata(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, c := open(t, 1)
+		err := c.CreateContainer(context.Background(), r.Cluster().Containers[0])
+		if !errors.Is(err, protocol.ErrChange) {
+			t.Error(err)
+		}
+		c.Close()
+		r.Close()
+	})
+}

@@ -1,0 +1,42 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/cleavestore/cleave/engine"
+	"github.com/cleavestore/cleave/replica/cluster"
+	"github.com/cleavestore/cleave/replica/group"
+)
+
+// CreateContainer makes a container of the cluster with a name, a key and partitions, on the nodes of the main region
+// that hold a lease and are not drained. It is a host.Config.Create. Errors: engine.ErrExists if there is one with
+// the name, or one is being dropped; engine.ErrInvalid for one that cannot be; group.ErrBusy if there are too
+// few nodes now; those of the metadata store.
+func (a *Agent) CreateContainer(ctx context.Context, t cluster.Container) error {
+	d := a.cfg.Host.Cluster()
+	if d.Container(t.Name) != nil {
+		return fmt.Errorf("container %q: %w", t.Name, engine.ErrExists)
+	}
+	if t.Replicas = d.Replicas; t.Replicas == 0 {
+		t.Replicas = min(3, len(d.Nodes))
+	}
+	a.mu.Lock()
+	for id, n := range a.mu.nodes {
+		if n.Region == d.MainRegion() && !a.mu.drains[id] {
+			t.Nodes = append(t.Nodes, uint64(id))
+		}
+	}
+	a.mu.Unlock()
+	slices.Sort(t.Nodes)
+	if len(t.Nodes) < t.Replicas {
+		return fmt.Errorf("container %q is to have %d replicas, and %d nodes hold a lease: %w", t.Name, t.Replicas, len(t.Nodes), group.ErrBusy)
+	}
+	if _, err := d.With(t); err != nil {
+		return errors.Join(engine.ErrInvalid, err)
+	}
+	_, err := a.cfg.Store.CreateContainer(ctx, t)
+	return err
+}

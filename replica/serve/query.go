@@ -1,0 +1,92 @@
+package serve
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+
+	"github.com/cleavestore/cleave/engine"
+	"github.com/cleavestore/cleave/replica/host"
+	"github.com/cleavestore/cleave/replica/protocol"
+)
+
+const (
+	// maxQueryBytes bounds the results in an answer to a query; the last one may go past it.
+	maxQueryBytes = 1 << 20
+	// queriesAtOnce is how many queries of a client are evaluated at a time; others wait.
+	queriesAtOnce = 8
+	// longContinuation is the length above which a short continuation comes beside the other.
+	longContinuation = 1000
+)
+
+// query answers a page of a query.
+func (s *session) query(q *protocol.Request) {
+	s.queries <- struct{}{}
+	defer func() { <-s.queries }()
+	l, err := s.lookIn(q)
+	if err != nil {
+		s.refuse(q, err)
+		return
+	}
+	var p protocol.Page
+	err = s.evaluate(l.c, &q.Read, &p)
+	s.seen(q, l, err, func(h *protocol.Head, dst []byte) []byte { return h.AppendPage(dst, &p) })
+}
+
+// lookIn is look for a query.
+func (s *session) lookIn(q *protocol.Request) (l look, err error) {
+	if q.Read.Key.Valid() {
+		return s.look(q)
+	}
+	if l.hold, err = s.h.Hold(q.Group); err != nil {
+		return l, err
+	}
+	if !s.h.HasRange(q.Group, q.Read.Container, q.Read.Query.Range) {
+		return l, host.ErrNoGroup
+	}
+	l.c, err = s.h.DB().Container(q.Read.Container)
+	return l, err
+}
+
+func (s *session) evaluate(c *engine.Container, r *protocol.ReadRequest, p *protocol.Page) error {
+	parameters := map[string]any{}
+	if len(r.Query.Parameters) > 0 {
+		if err := json.Unmarshal([]byte(r.Query.Parameters), &parameters); err != nil {
+			return fmt.Errorf("%w: parameters of the query: %w", engine.ErrInvalid, err)
+		}
+	}
+	query, err := engine.ParseQuery(r.Query.Text, parameters)
+	if err != nil {
+		return err
+	}
+	scope := engine.PrefixOf(r.Key)
+	if !r.Key.Valid() {
+		if scope, err = engine.OfRange(r.Query.Range.Min.String(), r.Query.Range.Max.String()); err != nil {
+			return err
+		}
+	}
+	limit := int(min(max(r.Limit, 1), protocol.MaxResults))
+	query.Limit, query.Continue = limit+1, r.Query.Continue // one more tells whether there are more
+	p.Continue, p.Done = r.Query.Continue, true
+	size := 0
+	result := c.Query(s.ctx, scope, query)
+	for it, failed := range result.All() {
+		if failed != nil {
+			return failed
+		}
+		if len(p.Rows) == limit || size > maxQueryBytes {
+			p.Done = false
+			break
+		}
+		p.Rows = append(p.Rows, protocol.Row{ETag: uint64(it.ETag), Body: bytes.Clone(it.Body)})
+		size += len(it.Body)
+		if len(p.Rows) == limit || size > maxQueryBytes {
+			if p.Continue = result.Continue(); len(p.Continue) > longContinuation {
+				p.Short = result.ShortContinue()
+			}
+		}
+	}
+	stats := result.Stats()
+	p.Documents, p.Bytes = uint64(stats.Documents), uint64(stats.Bytes)
+	return nil
+}
