@@ -35,7 +35,7 @@ func build(t *testing.T, dir string) (program string, entry []string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	command := regexp.MustCompile(`(?m)^RUN (.* go -C gateway build .*) -o /pserve (\S+)`).FindSubmatch(text)
+	command := regexp.MustCompile(`(?m)^RUN (sh gateway/image\.sh) /pserve && mkdir /data$`).FindSubmatch(text)
 	start := regexp.MustCompile(`(?m)^ENTRYPOINT (\[.*\])$`).FindSubmatch(text)
 	if command == nil || start == nil || !bytes.Contains(text, []byte("\nFROM scratch\nCOPY --from=build /pserve /pserve\n")) {
 		t.Fatalf("the Dockerfile has another form:\n%s", text)
@@ -44,8 +44,8 @@ func build(t *testing.T, dir string) (program string, entry []string) {
 		t.Fatalf("%s: %v", start[1], err)
 	}
 	program = filepath.Join(dir, "pserve")
-	made := exec.Command("sh", "-c", string(command[1])+" -o "+program+" "+string(command[2]))
-	made.Dir, made.Env = root, append(os.Environ(), "GOOS=linux")
+	made := exec.Command("sh", "-c", string(command[1])+" "+program)
+	made.Dir = root
 	if out, failed := made.CombinedOutput(); failed != nil {
 		t.Fatalf("%v\n%s", failed, out)
 	}
