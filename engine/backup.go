@@ -88,16 +88,19 @@ func (db *DB) Backup(ctx context.Context, w io.Writer, o *BackupOptions) (Backup
 
 // backup makes a backup; package backup numbers the steps.
 func (db *DB) backup(ctx context.Context, w io.Writer, o *BackupOptions) (BackupInfo, error) {
-	b := db.capture()
+	b, err := db.capture(ctx)
+	if err != nil {
+		return BackupInfo{}, err
+	}
 	defer b.Release()
-	if err := b.List((*backup.Info)(o.Since)); err != nil {
+	if err = b.List((*backup.Info)(o.Since)); err != nil {
 		return BackupInfo{}, err
 	}
 	if db.log != nil { // else the store is read-only, and its memtables do not change
-		if err := db.log.Sync(); err != nil {
+		if err = db.log.Sync(); err != nil {
 			return BackupInfo{}, db.uncertain(err)
 		}
-		if err := b.Spool(ctx); err != nil {
+		if err = b.Spool(ctx); err != nil {
 			return BackupInfo{}, err
 		}
 	}
@@ -110,8 +113,11 @@ func (db *DB) backup(ctx context.Context, w io.Writer, o *BackupOptions) (Backup
 }
 
 // capture does steps 1 and 2.
-func (db *DB) capture() *backup.Capture {
-	unlock := db.lockFiles()
+func (db *DB) capture(ctx context.Context) (*backup.Capture, error) {
+	unlock, err := db.lockFiles(ctx)
+	if err != nil {
+		return nil, err
+	}
 	defer unlock()
 	guard := db.env.Epoch.Enter()
 	state := db.storeManifest.state.Clone()
@@ -123,7 +129,7 @@ func (db *DB) capture() *backup.Capture {
 		parts = append(parts, p.capture(state.LastSeq))
 	}
 	state.TimeHigh = max(state.TimeHigh, db.stamps.Newest())
-	return backup.NewCapture(db.env.FS, guard, manifest.NewID(db.opts.random), db.opts.clock(), state, parts)
+	return backup.NewCapture(db.env.FS, guard, manifest.NewID(db.opts.random), db.opts.clock(), state, parts), nil
 }
 
 // capture takes the partition as a backup up to a sequence has it.

@@ -88,9 +88,12 @@ func (cp *checkpoint) make(ctx context.Context, db *DB) error {
 		return err
 	}
 	cp.took(&cp.info.Link)
-	unlock := db.lockFiles()
+	unlock, err := db.lockFiles(ctx)
+	if err != nil {
+		return err
+	}
 	cp.took(&cp.info.Wait)
-	err := cp.link(ctx, db)
+	err = cp.link(ctx, db)
 	unlock()
 	if err != nil {
 		return err
@@ -123,9 +126,9 @@ func (cp *checkpoint) link(ctx context.Context, db *DB) error {
 }
 
 // lockFiles keeps containers, partitions and their files as they are until
-// unlock is called.
-func (db *DB) lockFiles() (unlock func()) {
-	var held []sync.Locker
+// unlock is called. It waits for splits, merges and moves until ctx ends.
+func (db *DB) lockFiles(ctx context.Context) (unlock func(), err error) {
+	var held []interface{ Unlock() }
 	hold := func(l sync.Locker) {
 		l.Lock()
 		held = append(held, l)
@@ -139,7 +142,11 @@ func (db *DB) lockFiles() (unlock func()) {
 	for {
 		containers := db.containers.Load()
 		for _, c := range byName(containers) {
-			hold(&c.reshapeMu)
+			if err = c.reshapeMu.Lock(ctx); err != nil {
+				unlock()
+				return nil, err
+			}
+			held = append(held, &c.reshapeMu)
 		}
 		hold(&db.creating)
 		if containers == db.containers.Load() {
@@ -154,5 +161,5 @@ func (db *DB) lockFiles() (unlock func()) {
 		hold(&p.Install)
 	}
 	hold(&db.storeManifest)
-	return unlock
+	return unlock, nil
 }

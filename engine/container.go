@@ -12,6 +12,7 @@ import (
 
 	"github.com/cleavestore/cleave/internal/atonce"
 	"github.com/cleavestore/cleave/internal/cowmap"
+	"github.com/cleavestore/cleave/internal/ctxlock"
 	"github.com/cleavestore/cleave/internal/definition"
 	"github.com/cleavestore/cleave/internal/epoch"
 	"github.com/cleavestore/cleave/internal/fault"
@@ -23,7 +24,6 @@ import (
 	"github.com/cleavestore/cleave/internal/keysizes"
 	"github.com/cleavestore/cleave/internal/lifetime"
 	"github.com/cleavestore/cleave/internal/loadstats"
-	"github.com/cleavestore/cleave/internal/lockorder"
 	"github.com/cleavestore/cleave/internal/locks"
 	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/internal/manifest"
@@ -61,7 +61,7 @@ type Container struct {
 	reindexing indexJobs
 	loadStats  loadstats.Container
 	feeds      feed.List
-	reshapeMu  lockorder.Mutex[locks.Reshape] // held while partitions are replaced, before install
+	reshapeMu  ctxlock.Mutex // held while partitions are replaced, before install
 }
 
 // routing maps an EPK to a physical partition. It is immutable.
@@ -211,7 +211,7 @@ func (db *DB) newContainer(m *manifest.Container, entries []partmap.Entry) (*Con
 	}
 	c := &Container{
 		db: db, id: m.ID, name: m.Name, def: outer(&def), keys: compiled.Keys, paths: compiled.Paths, unique: compiled.Unique,
-		scanLimits: jsondoc.Limits{MaxBytes: int(def.Limits.ItemBytes)},
+		scanLimits: jsondoc.Limits{MaxBytes: int(def.Limits.ItemBytes)}, reshapeMu: ctxlock.New(locks.Reshape{}),
 	}
 	c.family.Levels, c.family.Compression, c.family.ChangeFloor = c.keys.Levels, def.Compression, c.changeFloor
 	c.family.Version1 = c.keys.Version1
@@ -283,7 +283,7 @@ func (db *DB) DropContainer(ctx context.Context, name string) error {
 		return err
 	}
 	defer call.Leave()
-	parts, err := db.unlist(name)
+	parts, err := db.unlist(ctx, name)
 	if err != nil {
 		return err
 	}
@@ -293,12 +293,14 @@ func (db *DB) DropContainer(ctx context.Context, name string) error {
 
 // unlist removes a container from the store manifest, so that new calls do not find it.
 // It returns the container's partitions, which take no more writes.
-func (db *DB) unlist(name string) ([]*partition, error) {
+func (db *DB) unlist(ctx context.Context, name string) ([]*partition, error) {
 	c := db.containers.Load().Get(name)
 	if c == nil {
 		return nil, fmt.Errorf("container %q: %w", jsondoc.Clip(name), ErrNoContainer)
 	}
-	c.reshapeMu.Lock()
+	if err := c.reshapeMu.Lock(ctx); err != nil {
+		return nil, err
+	}
 	defer c.reshapeMu.Unlock()
 	if err := db.unlistContainer(c); err != nil {
 		return nil, err

@@ -19,7 +19,7 @@ import (
 // An item comes back that has expired under the old default and not under the new one, if it
 // was not removed yet, nor overwritten, nor has another item taken its unique values. What has
 // expired is removed Options.ExpiryGrace after a change at the earliest. SetDefaultTTL waits
-// for splits, merges and moves of the container.
+// for splits, merges and moves of the container until ctx ends.
 //
 // Errors: ErrInvalid without MutableTTL or for a ttl that CreateContainer refuses, ErrCopying
 // and ErrCopied while the container is copied or is a copy, and after that; those of a full or
@@ -36,7 +36,9 @@ func (c *Container) SetDefaultTTL(ctx context.Context, ttl time.Duration) error 
 	if err = definition.CheckTTL(ttl); err != nil {
 		return invalidf("%v", err)
 	}
-	c.reshapeMu.Lock() // no partition is made meanwhile, and one call is under way
+	if err = c.reshapeMu.Lock(ctx); err != nil { // no partition is made meanwhile, and one call is under way
+		return err
+	}
 	defer c.reshapeMu.Unlock()
 	after := definition.Millis(ttl)
 	if after == c.life.Default() {

@@ -6,15 +6,18 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/cleavestore/cleave/internal/lifetime"
+	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/internal/vfs"
 )
 
@@ -651,6 +654,9 @@ func TestDefaultTTLClaims(t *testing.T) {
 	pass()
 	must(t, db.expireItems(ctx))
 	pass()
+	if n := claims(c); n != 2 {
+		t.Errorf("%d claims, of two items that are there", n)
+	}
 	must(t, db.Flush(ctx))
 	must(t, db.Compact(ctx))
 	must(t, c.SetDefaultTTL(ctx, 0))
@@ -658,4 +664,51 @@ func TestDefaultTTLClaims(t *testing.T) {
 		t.Errorf("A was removed, and its unique value is not free: %v", err)
 	}
 	checkVerified(t, db)
+}
+
+// claims returns how many claims on unique keys a container has.
+func claims(c *Container) (n int) {
+	for _, p := range c.routing.Load().parts {
+		guard := p.Env.Epoch.Enter()
+		var m lsm.Cursor
+		m.Open(p.Version.Load(), p.Visible.Load(), false)
+		for m.Start(); m.Valid(); m.Next() {
+			if k, v := m.Top(); c.isClaim(k) && !v.Deleted() {
+				n++
+			}
+		}
+		m.Close()
+		guard.Leave()
+	}
+	return n
+}
+
+// TestReshapeWaited: what waits for a split of its container ends with its context.
+func TestReshapeWaited(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db, c := openStore(t, testOptions(vfs.NewMem()), ContainerDef{PartitionKey: []string{"/k"}, MutableTTL: true})
+		calls := map[string]func(context.Context) error{
+			"SetDefaultTTL": func(ctx context.Context) error { return c.SetDefaultTTL(ctx, time.Hour) },
+			"DropContainer": func(ctx context.Context) error { return db.DropContainer(ctx, "c") },
+			"Backup":        func(ctx context.Context) error { return second(db.Backup(ctx, io.Discard, nil)) },
+			"Checkpoint":    func(ctx context.Context) error { return second(db.Checkpoint(ctx, "copy")) },
+		}
+		db.opts.checkpointRoot = func(string) (vfs.FS, error) { return vfs.NewMem(), nil }
+		if !c.reshapeMu.TryLock() {
+			t.Fatal("it is being split")
+		}
+		for name, call := range calls {
+			ctx, end := context.WithTimeout(t.Context(), time.Minute)
+			if err := call(ctx); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("%s: %v", name, err)
+			}
+			end()
+		}
+		c.reshapeMu.Unlock()
+		for _, name := range []string{"SetDefaultTTL", "Backup", "Checkpoint", "DropContainer"} {
+			if err := calls[name](t.Context()); err != nil {
+				t.Errorf("%s afterwards: %v", name, err)
+			}
+		}
+	})
 }

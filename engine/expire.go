@@ -77,12 +77,7 @@ func (p *partition) writeExpired(ctx context.Context, gone []expiry.Item) error 
 	var failed error
 	var newest physical.Record
 	for i := range gone {
-		r.setTombstone(gone[i].Key.PK, gone[i].Key.ID)
-		if p.c.life.Follows() {
-			r.ttl = lifetime.Ever // the mark of lifetime.Tombstone
-		}
-		r.precondition, r.ifMatch, r.sync = writebatch.Stale, gone[i].Seq, false
-		w, err := p.apply(ctx, r)
+		w, err := p.writeTombstone(ctx, r, &gone[i])
 		if errors.Is(err, ErrPrecondition) {
 			continue // the item was written meanwhile
 		}
@@ -95,4 +90,28 @@ func (p *partition) writeExpired(ctx context.Context, gone []expiry.Item) error 
 		return failed
 	}
 	return errors.Join(p.Show(newest), failed)
+}
+
+// writeTombstone writes the tombstone of an item, if its version is still there. Compactions keep
+// expired claims where another default time to live could bring their item back. This ends
+// with the tombstone, so those go with it that the item still has, in the same record: a crash
+// leaves all of them or none.
+func (p *partition) writeTombstone(ctx context.Context, r *request, gone *expiry.Item) (physical.Record, error) {
+	r.setTombstone(gone.Key.PK, gone.Key.ID)
+	if p.c.unique != nil && p.c.life.Follows() {
+		b := batches.Get().(*Batch)
+		defer b.release()
+		b.bind(p.c, keyOf(string(r.key.PK)), &r.epk)
+		if err := b.writes.Add(writebatch.Op{Verb: writebatch.Expire, IfMatch: gone.Seq}, r.key.ID, nil); err != nil {
+			return physical.Record{}, err
+		}
+		u := newCommit(b, false)
+		u.Link()
+		return p.applyBatch(ctx, &u)
+	}
+	if p.c.life.Follows() {
+		r.ttl = lifetime.Ever // the mark of lifetime.Tombstone
+	}
+	r.precondition, r.ifMatch, r.sync = writebatch.Stale, gone.Seq, false
+	return p.apply(ctx, r)
 }

@@ -231,7 +231,7 @@ func (in *installation) commit(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if err := in.swap(); err != nil {
+	if err := in.swap(ctx); err != nil {
 		return err
 	}
 	in.c.divide()
@@ -240,9 +240,11 @@ func (in *installation) commit(ctx context.Context) error {
 }
 
 // swap does steps 3 and 4.
-func (in *installation) swap() (err error) {
+func (in *installation) swap(ctx context.Context) (err error) {
 	db, c := in.db, in.c
-	c.reshapeMu.Lock()
+	if err = c.reshapeMu.Lock(ctx); err != nil {
+		return err
+	}
 	defer c.reshapeMu.Unlock()
 	if c.dropped.Load() {
 		return c.gone()

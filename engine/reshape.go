@@ -84,7 +84,9 @@ func (r *reshape) toChildren(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.c.reshapeMu.Lock() // keeps the container from being dropped
+	if err = r.c.reshapeMu.Lock(ctx); err != nil { // keeps the container from being dropped
+		return err
+	}
 	defer r.c.reshapeMu.Unlock()
 	if r.c.dropped.Load() {
 		return r.c.gone()

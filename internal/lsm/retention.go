@@ -116,8 +116,8 @@ func (r *retention) toldBy(v *item.Version, newer uint64, first bool) uint64 {
 }
 
 // gone says whether v is a tombstone or has expired by r.purge. In a container that
-// keeps changes an expired document stays until its tombstone is written (expire.go), and its
-// claims stay as long as another default could bring it back.
+// keeps changes an expired document stays until its tombstone is written (expire.go). If
+// another default could bring it back, so do its claims, which get tombstones along with it.
 func (r *retention) gone(v *item.Version) bool {
 	return v.Deleted() || r.purge.Gone(v) && (r.above == MaxSequence || !v.IsDocument() && !r.follows)
 }

@@ -393,8 +393,11 @@ func (u *Commit) version(i int) (item.Key, item.Version) {
 		return u.claims.Version(i-len(u.Ops), u.Modified)
 	}
 	op := &u.Ops[i]
-	if op.Deletes() {
+	switch op.Verb {
+	case Delete:
 		return u.ItemKey(i), item.Version{Modified: u.Modified, Flags: item.Tombstone}
+	case Expire:
+		return u.ItemKey(i), lifetime.Tombstone(u.Modified, u.rules.Follows)
 	}
 	return u.ItemKey(i), item.Version{Modified: u.Modified, Expires: op.Expires(u.Modified), Body: op.Body()}
 }

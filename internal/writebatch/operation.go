@@ -19,10 +19,11 @@ const (
 	Put
 	Delete
 	Patch
-	Check // a condition: of errors only
+	Expire // the deletion of an item that has expired, by the expirer
+	Check  // a condition: of errors only
 )
 
-var verbNames = [...]string{"create", "upsert", "replace", "put", "delete", "patch", "check"}
+var verbNames = [...]string{"create", "upsert", "replace", "put", "delete", "patch", "expire", "check"}
 
 // String returns the name of the verb.
 func (v Verb) String() string { return verbNames[v] }
@@ -34,6 +35,8 @@ func (v Verb) Precondition() Precondition {
 		return Absent
 	case Replace, Delete, Patch:
 		return Present
+	case Expire:
+		return Stale
 	}
 	return Anything
 }
@@ -78,7 +81,7 @@ func (op *Op) ID() []byte { return op.data[:op.idLen] }
 func (op *Op) Body() []byte { return op.data[op.idLen:] }
 
 // Deletes says whether the operation deletes its item.
-func (op *Op) Deletes() bool { return op.Verb == Delete }
+func (op *Op) Deletes() bool { return op.Verb == Delete || op.Verb == Expire }
 
 // Conditional says whether the operation depends on the present version of its item.
 func (op *Op) Conditional() bool { return op.Verb.Precondition() != Anything || op.IfMatch != 0 }
