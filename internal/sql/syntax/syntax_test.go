@@ -89,7 +89,7 @@ func dump(v reflect.Value) string {
 		var b strings.Builder
 		b.WriteString(v.Type().Name() + "{")
 		for i := range v.NumField() {
-			if v.Type().Field(i).Name != "At" {
+			if name := v.Type().Field(i).Name; name != "At" && name != "Sign" {
 				b.WriteString(dump(v.Field(i)) + " ")
 			}
 		}
@@ -216,6 +216,7 @@ func FuzzParse(f *testing.F) {
 	for _, text := range []string{
 		"SELECT * FROM c", "SELECT VALUE {a: [1, 'x', c.b[0]]} FROM c JOIN t IN c.tags WHERE t LIKE '%x' ESCAPE '!'",
 		"SELECT DISTINCT TOP 3 c.a ?? -1 AS b FROM c GROUP BY c.a ORDER BY c.a DESC OFFSET 1 LIMIT @n",
+		"SELECT c.a b, c.tags[] FROM c",
 		"SELECT (value), top.x FROM value /* */ -- \n WHERE NOT c.a BETWEEN 1 AND 2 OR c['x'] IN (1, -2, ~3)",
 		"SELECT VALUE (SELECT VALUE EXISTS(SELECT 1) ? ARRAY(SELECT udf.f(1e3)) : NaN)", "SELECT VALUE 1 | 2 ^ 3 & 4 = 5 < 6 >>> 7 || 8 + 9 * -(-1)",
 	} {
