@@ -315,7 +315,7 @@ func (o *Options) arenaBytes() int64 { return o.MemoryBudget / 8 * 5 }
 func (o *Options) hotBytes() int64 { return o.MemoryBudget / 16 }
 
 // indexBytes is the memory that a flush or compaction may use to build an index.
-func (o *Options) indexBytes() int64 { return min(index.DefaultLimit, o.MemoryBudget/16) }
+func (o *Options) indexBytes() int64 { return min(index.DefaultLimit, o.MemoryBudget/10) }
 
 // ContainerKind says what a container keeps.
 type ContainerKind uint8

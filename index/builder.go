@@ -73,7 +73,7 @@ type builderMemory struct {
 
 	// Of sorting.
 	order, place, ordinals []uint32
-	keys                   []sortKey
+	keys, spareKeys        []sortKey
 }
 
 var builderMemories = sync.Pool{New: func() any { return new(builderMemory) }}

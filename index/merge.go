@@ -3,7 +3,6 @@ package index
 import (
 	"bytes"
 	"cmp"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -20,8 +19,8 @@ type stream interface {
 	next() (bool, error)
 	// key returns the term, valid until next.
 	key() []byte
-	// appendTo appends the ordinals, in order and at least one.
-	appendTo(dst []uint32) []uint32
+	// list returns the ordinals, in order and at least one, valid until next.
+	list() []uint32
 	// disorder returns the error for terms that do not rise.
 	disorder() error
 }
@@ -92,26 +91,31 @@ func (b *Builder) mergeTo(w *writer, streams []stream, items uint32) error {
 	var ordinals []uint32
 	var set Set
 	for len(heap) > 0 {
+		if heap.alone() {
+			list := heap[0].list()
+			if err := w.add(heap[0].key(), list); err != nil {
+				return err
+			}
+			if err := b.worked(termWork + len(list)); err != nil {
+				return err
+			}
+			if err := heap.pop(w.last); err != nil {
+				return err
+			}
+			continue
+		}
 		key = append(key[:0], heap[0].key()...)
 		ordinals = ordinals[:0]
 		ordered := true
 		for len(heap) > 0 && bytes.Equal(heap[0].key(), key) {
 			n := len(ordinals)
-			ordinals = heap[0].appendTo(ordinals)
+			ordinals = append(ordinals, heap[0].list()...)
 			if n > 0 && ordinals[n] < ordinals[n-1] {
 				ordered = false
 			}
-			ok, err := heap[0].next()
-			if err != nil {
+			if err := heap.pop(key); err != nil {
 				return err
 			}
-			if !ok {
-				heap[0] = heap[len(heap)-1]
-				heap = heap[:len(heap)-1]
-			} else if bytes.Compare(heap[0].key(), key) <= 0 {
-				return heap[0].disorder()
-			}
-			heap.down(0)
 		}
 		if !ordered {
 			ordinals = sortOrdinals(ordinals, &set, items)
@@ -144,6 +148,34 @@ func sortOrdinals(ordinals []uint32, set *Set, items uint32) []uint32 {
 
 // mergeHeap has the stream with the lowest term in front.
 type mergeHeap []stream
+
+// alone says whether no other stream has the term of the one in front.
+func (h mergeHeap) alone() bool {
+	for _, other := range h[1:min(3, len(h))] {
+		if bytes.Equal(h[0].key(), other.key()) {
+			return false
+		}
+	}
+	return true
+}
+
+// pop moves the stream in front, which has the term key, to its next term.
+func (h *mergeHeap) pop(key []byte) error {
+	front := (*h)[0]
+	ok, err := front.next()
+	if err != nil {
+		return err
+	}
+	if !ok {
+		last := len(*h) - 1
+		(*h)[0] = (*h)[last]
+		*h = (*h)[:last]
+	} else if bytes.Compare(front.key(), key) <= 0 {
+		return front.disorder()
+	}
+	h.down(0)
+	return nil
+}
 
 func (h mergeHeap) down(i int) {
 	for {
@@ -197,7 +229,7 @@ func (b *Builder) sorted() (*sortedTerms, error) {
 	}
 	for _, p := range paths {
 		terms := s.order[starts[p]:next[p]]
-		b.keys = b.sortTerms(terms, b.keys[:0])
+		b.sortTerms(terms)
 		if err := b.worked(len(terms) * bits.Len(uint(len(terms)))); err != nil {
 			return nil, err
 		}
@@ -232,45 +264,6 @@ func resized(s []uint32, n int) []uint32 { return slices.Grow(s[:0], n)[:n] }
 // part of them, comes before a step.
 func comparePaths(a, b string) int { return bytes.Compare([]byte(a), []byte(b)) }
 
-// sortKey is a term of one path with the first 8 bytes of its value.
-type sortKey struct {
-	head uint64
-	term uint32
-	kind Type
-}
-
-// sortTerms sorts terms of one path.
-func (b *Builder) sortTerms(terms []uint32, keys []sortKey) []sortKey {
-	for _, i := range terms {
-		t := &b.terms[i]
-		k := sortKey{head: t.value, term: i, kind: t.kind}
-		if t.kind.isText() {
-			var head [8]byte
-			copy(head[:], b.texts[t.value:][:t.size])
-			k.head = binary.BigEndian.Uint64(head[:])
-		}
-		keys = append(keys, k)
-	}
-	slices.SortFunc(keys, func(x, y sortKey) int {
-		switch {
-		case x.kind != y.kind:
-			return int(x.kind) - int(y.kind)
-		case x.head != y.head && x.head < y.head:
-			return -1
-		case x.head != y.head:
-			return 1
-		case !x.kind.isText():
-			return 0
-		}
-		s, t := &b.terms[x.term], &b.terms[y.term]
-		return bytes.Compare(b.texts[s.value:][:s.size], b.texts[t.value:][:t.size])
-	})
-	for i := range keys {
-		terms[i] = keys[i].term
-	}
-	return keys
-}
-
 func (s *sortedTerms) next() (bool, error) {
 	if s.at++; s.at >= len(s.order) {
 		return false, nil
@@ -298,9 +291,7 @@ func (s *sortedTerms) key() []byte { return s.buf }
 
 func (s *sortedTerms) disorder() error { return errDisorder }
 
-func (s *sortedTerms) appendTo(dst []uint32) []uint32 {
-	return append(dst, s.ordinals[s.from:s.to]...)
-}
+func (s *sortedTerms) list() []uint32 { return s.ordinals[s.from:s.to] }
 
 // versionStream yields the terms that say something of versions.
 type versionStream struct {
@@ -344,7 +335,7 @@ func (s *versionStream) key() []byte { return s.keys[s.at] }
 
 func (s *versionStream) disorder() error { return errDisorder }
 
-func (s *versionStream) appendTo(dst []uint32) []uint32 { return append(dst, s.ordinals[s.at]...) }
+func (s *versionStream) list() []uint32 { return s.ordinals[s.at] }
 
 // taken yields the terms of documents of another index, with their new ordinals.
 type taken struct {
@@ -389,7 +380,7 @@ func (s *taken) key() []byte { return s.c.Key() }
 
 func (s *taken) disorder() error { return s.in.r.corrupt(s.c.Posting().at, errDisorder) }
 
-func (s *taken) appendTo(dst []uint32) []uint32 { return append(dst, s.ordinals...) }
+func (s *taken) list() []uint32 { return s.ordinals }
 
 // spillTerms writes the terms of the documents to the temporary file, as an
 // index, and forgets them.

@@ -68,10 +68,10 @@ func (w *writer) add(key []byte, ordinals []uint32) error {
 	}
 	n := len(ordinals)
 	b := w.block
-	b = binary.AppendUvarint(b, uint64(shared))
-	b = binary.AppendUvarint(b, uint64(len(key)-shared))
+	b = appendUvarint(b, uint64(shared))
+	b = appendUvarint(b, uint64(len(key)-shared))
 	b = append(b, key[shared:]...)
-	b = binary.AppendUvarint(b, uint64(n))
+	b = appendUvarint(b, uint64(n))
 	w.info.Terms++
 	w.info.Postings += int64(n)
 	switch {
@@ -83,7 +83,7 @@ func (w *writer) add(key []byte, ordinals []uint32) error {
 		list := w.scratch[:0]
 		next := uint32(0)
 		for _, o := range ordinals {
-			list = binary.AppendUvarint(list, uint64(o-next))
+			list = appendUvarint(list, uint64(o-next))
 			next = o + 1
 		}
 		w.scratch = list
@@ -102,6 +102,17 @@ func (w *writer) add(key []byte, ordinals []uint32) error {
 	w.block = b
 	w.last = append(w.last[:0], key...)
 	return nil
+}
+
+// appendUvarint is binary.AppendUvarint with a short way for one byte and for two.
+func appendUvarint(b []byte, x uint64) []byte {
+	switch {
+	case x < 1<<7:
+		return append(b, byte(x))
+	case x < 1<<14:
+		return append(b, byte(x)|0x80, byte(x>>7))
+	}
+	return binary.AppendUvarint(b, x)
 }
 
 // large writes a bitmap and returns where it lies.
