@@ -28,11 +28,11 @@ const faultyReads = 3
 // Met notes an error that was met in the file's documents or tables, and returns it
 // with the name that the partition has for the file.
 func (f *File) Met(err error) error {
-	err = f.Renamed(err)
 	if errors.Is(err, fault.ErrCorrupt) {
-		f.Damage.CompareAndSwap(nil, &err)
+		named := f.Renamed(err) // on the heap, where err must not be: most calls have none
+		f.Damage.CompareAndSwap(nil, &named)
 	}
-	return err
+	return f.Renamed(err)
 }
 
 // metIndex is met for the index of the file, which can be rebuilt from the documents.
