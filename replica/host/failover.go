@@ -16,7 +16,7 @@ const (
 	forgetTime              = 20 * time.Millisecond
 	// steadyTime is how long a node must have been connected before it is given leaderships,
 	// and balanceTicks how long a group waits between two tries to give its away. It looks
-	// whether it can every lookTicks: not in step with what Raft does at its timeouts.
+	// whether it can every lookTicks.
 	steadyTime   = 3 * time.Second
 	balanceTicks = 100
 	lookTicks    = 7
@@ -132,7 +132,11 @@ func (r *replica) prefer() {
 	if len(nodes) == 0 || nodes[0] == r.h.cfg.Node || r.h.connectedFor(nodes[0]) < steadyTime {
 		return
 	}
-	if to, lacks := r.g.Successor(func(o uint64) bool { return nodeOf(o) == nodes[0] }); to != 0 && lacks <= mostLacking {
+	to, lacks := r.g.Successor(func(o uint64) bool { return nodeOf(o) == nodes[0] })
+	switch {
+	case to == 0:
+		r.balance = 1 // it has not answered since Raft has forgotten who has
+	case lacks <= mostLacking:
 		r.balance = balanceTicks
 		r.handTo(to, true, nil)
 	}

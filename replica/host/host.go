@@ -50,7 +50,9 @@ const (
 	// closeTime bounds how long Close waits for others to take over.
 	closeTime = 2 * time.Second
 
-	electionTicks, heartbeatTicks = 10, 3
+	// heartbeatTicks divides electionTicks: at the same ticks Raft forgets which replicas have answered, and
+	// asks all again.
+	electionTicks, heartbeatTicks = 10, 5
 	window                        = 20_000 // entries for which a group remembers a command
 	defaultKeep                   = 10_000 // entries of the log, for followers that are behind
 	keepBytes                     = 64 << 20
@@ -622,7 +624,7 @@ func (h *Host) work(stop <-chan struct{}) {
 	}
 }
 
-// tickLoop tells all groups that time passes, and watches the disk.
+// tickLoop tells the groups that time passes, and watches the disk.
 func (h *Host) tickLoop() {
 	t := time.NewTicker(h.cfg.Tick)
 	defer t.Stop()
@@ -635,7 +637,9 @@ func (h *Host) tickLoop() {
 		n := h.ticks.Add(1)
 		stalled := h.sync.stalled()
 		for _, r := range h.replicas.all() {
-			r.tick()
+			if n >= r.due.Load() {
+				r.wake()
+			}
 		}
 		if stalled && n%(electionTicks/2) == 0 {
 			h.cfg.Logger.Warn("a sync of the Raft log takes long: leaderships are handed over", "node", h.cfg.Node)

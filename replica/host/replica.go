@@ -52,10 +52,15 @@ type replica struct {
 	parked   []func()               // who is told when that one is known
 	balance  int                    // ticks until it may hand over to the preferred leader
 
+	told    int64           // tick of the host up to which it was told of them
+	rested  int64           // for how many it was left alone then
+	led     int             // ticks since it leads
 	idle    int             // ticks since it has heard of a leader
 	heard   uint64          // replica that the newest message was from
 	telling map[uint64]bool // replicas that the leader is about to tell that they were removed
 	gone    bool            // it was destroyed
+
+	due atomic.Int64 // tick of the host at which it is woken
 
 	status struct {
 		described                                 atomic.Pointer[topology.Group] // nil: it waits for a snapshot
@@ -74,7 +79,7 @@ type replica struct {
 
 // batch is what has come for a group.
 type batch struct {
-	ticks     int
+	woken     bool // since ticks have passed
 	messages  []*pb.Message
 	proposals []proposal
 	confirms  []func(error)
@@ -108,9 +113,6 @@ type reads struct {
 const (
 	// maxInbox bounds what lies in an inbox of each kind.
 	maxInbox = 1 << 16
-	// mostTicks is how many ticks a group is told of at once: of a process that was stopped
-	// the clock does not race.
-	mostTicks = 2
 	// roundTicks is how long a round of reads waits for its confirmation.
 	roundTicks = 3
 	// reopenTime is how long a replica that has failed stays closed.
@@ -118,7 +120,7 @@ const (
 )
 
 func (h *Host) openReplica(ctx context.Context, def cluster.Group, layout *group.Layout) (*replica, error) {
-	r := &replica{h: h, def: def, log: h.log.Group(def.ID), waiters: make(map[command.ID]func(group.Outcome)), held: make(map[uint64]*pb.Message), telling: make(map[uint64]bool)}
+	r := &replica{h: h, def: def, log: h.log.Group(def.ID), told: h.ticks.Load(), rested: 1, waiters: make(map[command.ID]func(group.Outcome)), held: make(map[uint64]*pb.Message), telling: make(map[uint64]bool)}
 	if err := r.open(ctx, layout); err != nil {
 		return nil, err
 	}
@@ -187,8 +189,8 @@ func (r *replica) confirm(done func(error)) bool {
 	})
 }
 
-func (r *replica) tick() {
-	r.put(func(b *batch) bool { b.ticks = min(b.ticks+1, mostTicks); return true })
+func (r *replica) wake() {
+	r.put(func(b *batch) bool { b.woken = true; return true })
 }
 
 // do has a worker call f.
@@ -217,11 +219,11 @@ func (r *replica) run() {
 }
 
 func (b *batch) any() bool {
-	return b.ticks+len(b.messages)+len(b.proposals)+len(b.confirms)+len(b.written)+len(b.calls) > 0
+	return b.woken || len(b.messages)+len(b.proposals)+len(b.confirms)+len(b.written)+len(b.calls) > 0
 }
 
 func (b *batch) clear() {
-	b.ticks = 0
+	b.woken = false
 	b.messages, b.proposals, b.confirms = emptied(b.messages), emptied(b.proposals), emptied(b.confirms)
 	b.written, b.calls = emptied(b.written), emptied(b.calls)
 }
@@ -235,11 +237,12 @@ func emptied[T any](s []T) []T {
 }
 
 func (r *replica) process(b *batch) {
-	for range b.ticks {
-		r.passTick()
-	}
+	passed := r.passTicks()
 	for _, m := range b.messages {
 		r.step(m)
+	}
+	if !passed { // else Raft may have forgotten, at a tick, who has answered lately
+		r.prefer()
 	}
 	for _, w := range b.written {
 		if w.g == r.g && r.g != nil {
@@ -266,6 +269,7 @@ func (r *replica) process(b *batch) {
 		}
 	}
 	r.publish()
+	r.rest()
 }
 
 // with calls f unless the replica has failed.
@@ -285,6 +289,9 @@ func (r *replica) passTick() {
 	if r.g == nil {
 		return
 	}
+	if r.led++; !r.g.IsLeader() {
+		r.led = 0
+	}
 	if len(r.applies) > 0 {
 		r.apply() // an entry that was ahead of the clock
 	}
@@ -299,7 +306,6 @@ func (r *replica) passTick() {
 	r.seekLeader()
 	r.keepConfirmed()
 	r.passHandover()
-	r.prefer()
 	r.wonder()
 }
 

@@ -108,7 +108,8 @@ func (c *benchCommand) fill(ctx context.Context, t *trial) (int64, error) {
 		noise := make([]byte, fillNoise)
 		random.Read(noise) // never fails
 		body := fmt.Appendf(nil, `{"id":"f%d-%d","k":%q,"pad":"%s"}`, worker, n, key, base64.StdEncoding.EncodeToString(noise))
-		if _, err = t.client.Upsert(ctx, container, engine.StringKey(key), body); err == nil {
+		_, err = t.client.Upsert(ctx, container, engine.StringKey(key), body)
+		if err = acknowledged(err); err == nil {
 			written.Add(int64(len(body)))
 		}
 		return err
