@@ -2,12 +2,13 @@
 //
 // # Goroutines
 //
-// A few workers serve all groups. A group has an inbox, and is in the queue of the workers
-// while something lies there, at most once; so one worker at a time uses a group, and it does
-// all that has come meanwhile before the group's messages leave. The syncer waits for the Raft
-// log: what all groups have appended when a sync begins is served by that one sync. One ticker
-// counts for all groups how time passes, and wakes those that have to do something then: see rest.go. A snapshot is written, sent and received by goroutines
-// of their own; while one is installed, another worker takes the place of the one that does it.
+// A few workers serve all groups. A group has an inbox, and is in the queue of the workers while
+// something lies there, at most once; so one worker at a time uses a group, and it does all that
+// has come meanwhile before the group's messages leave. The syncer waits for the Raft log: what all
+// groups have appended when a sync begins is served by that one sync. One ticker counts for all
+// groups how time passes, and wakes those that have to do something then: see rest.go. A snapshot
+// is written, sent and received by goroutines of their own; while one is installed, another worker
+// takes the place of the one that does it.
 //
 // # Invariants
 //
