@@ -3,6 +3,7 @@ package engine
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -73,6 +74,20 @@ func (p *Patch) Move(from, path string) *Patch {
 func (p *Patch) When(f Filter) *Patch {
 	p.of.When(f.tree(), f.err)
 	return p
+}
+
+// Apply returns a document with the changes, in new memory, as the store would write it: ErrPrecondition if a
+// condition is not true, *PatchError if a change cannot be made, ErrInvalid if doc is not JSON or the patch is
+// empty. It does not check what a container demands of its documents.
+func (p *Patch) Apply(doc []byte) ([]byte, error) {
+	if err := p.of.Check(); err != nil {
+		return nil, patchError(err)
+	}
+	if !json.Valid(doc) {
+		return nil, invalidf("Apply: the document is not JSON")
+	}
+	out, err := p.of.Apply(doc)
+	return out, patchError(err)
 }
 
 // Len returns the number of changes.

@@ -177,6 +177,29 @@ func TestPatchConcurrent(t *testing.T) {
 	}
 }
 
+// TestPatchApply: a patch can be applied to a document without a container, and is refused as by one.
+func TestPatchApply(t *testing.T) {
+	doc := []byte(`{"id":"1","n":1}`)
+	got, err := new(Patch).Increment("/n", 2).Set("/m", "x").Apply(doc)
+	if want := `{"id":"1","n":3,"m":"x"}`; err != nil || string(got) != want || string(doc) != `{"id":"1","n":1}` {
+		t.Errorf("%s, %v; want %s", got, err, want)
+	}
+	for _, c := range []struct {
+		p    *Patch
+		doc  string
+		want error
+	}{
+		{new(Patch).Set("/m", 1), `{"id":`, ErrInvalid},
+		{new(Patch), `{}`, ErrInvalid},
+		{new(Patch).Remove("/none"), `{"id":"1"}`, ErrInvalid},
+		{new(Patch).Set("/m", 1).When(Eq("/n", 2)), `{"n":1}`, ErrPrecondition},
+	} {
+		if got, err := c.p.Apply([]byte(c.doc)); !errors.Is(err, c.want) {
+			t.Errorf("%s: %s, %v; want %v", c.doc, got, err, c.want)
+		}
+	}
+}
+
 // TestPatchWhen: conditions hold for the document as the patch meets it, in
 // batches and transactions too, with others beside it.
 func TestPatchWhen(t *testing.T) {

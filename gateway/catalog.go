@@ -166,7 +166,7 @@ func openCatalog(ctx context.Context, db Store, o *Options) (*catalog, error) {
 			}
 			continue
 		}
-		k.items, err = db.Container(ctx, k.record.Store)
+		k.items, err = db.Container(ctx, k.record.Store, k.record.made(o.CreationOrder))
 		if errors.Is(err, engine.ErrNoContainer) {
 			if err = c.erase(ctx, k.record.ID); err != nil {
 				return nil, err
@@ -191,6 +191,12 @@ func openCatalog(ctx context.Context, db Store, o *Options) (*catalog, error) {
 		}
 	}
 	return c, c.clearOrphans(ctx)
+}
+
+// made returns the definition of the container of the store.
+func (r *containerRecord) made(creationOrder bool) engine.ContainerDef {
+	def, _ := r.Definition.engineDef(creationOrder) // it was checked
+	return def
 }
 
 // conform makes the container of the store what the record and the options say: a crash can come
@@ -514,7 +520,7 @@ func (c *catalog) createContainer(ctx context.Context, d *database, p *container
 func (c *catalog) storeName(ctx context.Context, database, name string, number uint32) string {
 	const most = 200
 	full := database + "." + name
-	if _, err := c.db.Container(ctx, full); errors.Is(err, engine.ErrNoContainer) && len(full) <= most {
+	if _, err := c.db.Container(ctx, full, engine.ContainerDef{}); errors.Is(err, engine.ErrNoContainer) && len(full) <= most {
 		return full
 	}
 	if len(full) > most {

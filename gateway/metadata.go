@@ -325,14 +325,16 @@ func (c *call) readContainer(k *container) error {
 	}
 	kib := strconv.FormatInt((bytes+1023)>>10, 10)
 	h.Set("x-ms-resource-quota", "documentSize=-1;documentsSize=-1;documentsCount=-1;collectionSize=-1;")
-	h.Set("x-ms-resource-usage", "documentSize=0;documentsSize="+kib+";documentsCount="+strconv.FormatInt(documents, 10)+";collectionSize="+kib+";")
+	if len(parts) == 0 || parts[0].Items >= 0 {
+		h.Set("x-ms-resource-usage", "documentSize=0;documentsSize="+kib+";documentsCount="+strconv.FormatInt(documents, 10)+";collectionSize="+kib+";")
+	}
 	// Indexes are always complete: the store answers from documents what an index lacks.
 	h.Set("x-ms-documentdb-collection-index-transformation-progress", "100")
 	if p, bad := k.record.Definition.indexing(); bad == nil && p.IndexingMode == "lazy" {
 		h.Set("x-ms-documentdb-collection-lazy-indexing-progress", "100")
 	}
 	out := k.shown()
-	if isTrue(c.r.Header.Get("X-Ms-Documentdb-Populatepartitionstatistics")) {
+	if isTrue(c.r.Header.Get("X-Ms-Documentdb-Populatepartitionstatistics")) && (len(parts) == 0 || parts[0].Items >= 0) {
 		var statistics []map[string]any
 		for i := range parts {
 			statistics = append(statistics, map[string]any{

@@ -293,7 +293,7 @@ func (c *call) runQuery(k *container, p *place, s *statement.Statement, size int
 	out := &page{}
 	whole, payloads := s.Documents(), s.Payloads()
 	r := k.items.Find(c.ctx, &Search{
-		Scope: scope, Query: q, Text: text, Parameters: s.Parameters, Key: p.key, Within: p.within,
+		Scope: scope, Query: q, Text: text, Parameters: s.Parameters, Key: p.key, Within: p.within, Named: !p.all, Page: limit,
 		Sorted: sorted || at.order == orderCreation,
 	})
 	more := false
@@ -319,6 +319,9 @@ func (c *call) runQuery(k *container, p *place, s *statement.Statement, size int
 		}
 		if out.count++; out.count == limit || len(out.documents) >= pageBytes {
 			at.at = c.recent.Fit(c.r.Header.Get("X-Ms-Documentdb-Responsecontinuationtokenlimitinkb"), r)
+			if out.count < limit && at.at == "" {
+				continue
+			}
 			if len(out.documents) >= pageBytes && out.count < limit {
 				more = true
 				break

@@ -18,7 +18,9 @@ import (
 // A method with the name of one of engine.DB does the same and returns the same errors. A *Fault
 // that a method returns is what the client gets; a Store answers so what it does not do.
 type Store interface {
-	Container(ctx context.Context, name string) (Items, error)
+	// Container is given the definition with which CreateContainer was called, as far as that is known: that of an
+	// engine.DB has its own. Nobody uses what it returns for the zero definition.
+	Container(ctx context.Context, name string, def engine.ContainerDef) (Items, error)
 	CreateContainer(ctx context.Context, name string, def engine.ContainerDef) (Items, error)
 	EnsureContainer(ctx context.Context, name string, def engine.ContainerDef) (Items, error)
 	DropContainer(ctx context.Context, name string) error
@@ -98,11 +100,16 @@ type Search struct {
 	// Key is what Scope is about, a whole key or its first levels; the zero key: Within.
 	Key    engine.PartitionKey
 	Within partmap.Range
+	// Named says that the request names a key or a range; else Within is all.
+	Named bool
+	// Page is how many results the page has at most. Those beyond, up to Query.Limit, only tell whether there are more.
+	Page int
 	// Sorted says that the results of several logical partitions are more than those of each, one after the other.
 	Sorted bool
 }
 
-// Rows are the results of a Search, as engine.QueryResult has them.
+// Rows are the results of a Search, as engine.QueryResult has them. Continue may be "" behind a result that is not the last
+// one of the page: then the page is to go on.
 type Rows interface {
 	All() iter.Seq2[engine.Item, error]
 	Stats() engine.QueryStats
@@ -115,7 +122,7 @@ type Partition struct {
 	// ID names its part of the key space: a partition with other bounds has another one, for ever.
 	ID       string
 	Min, Max string // as engine.PartitionStats has them
-	Items    int64  // at most
+	Items    int64  // at most; -1: it is not known, nor is RawBytes
 	RawBytes int64
 	Visible  uint64 // sequence up to which it shows all writes
 	Parents  []string
@@ -124,7 +131,7 @@ type Partition struct {
 // local is the store of an engine.DB.
 type local struct{ db *engine.DB }
 
-func (l local) Container(_ context.Context, name string) (Items, error) {
+func (l local) Container(_ context.Context, name string, _ engine.ContainerDef) (Items, error) {
 	return itemsOf(l.db.Container(name))
 }
 

@@ -26,6 +26,15 @@ func (c *Client) Descriptor(id uint64) *topology.Group {
 	return c.routes.known.Group(topology.GroupID(id))
 }
 
+// Ranges returns the ranges of the groups of a container, in the order of the key space, as far as the client
+// knows them; none: it does not know the container.
+func (c *Client) Ranges(container string) (out []partmap.Range) {
+	for _, g := range c.routes.now.Load().groups[container] {
+		out = append(out, g.Range)
+	}
+	return out
+}
+
 // Descriptors returns the groups that the client knows, in the order of their ids.
 func (c *Client) Descriptors() (out []*topology.Group) {
 	for _, id := range c.routes.known.IDs() {

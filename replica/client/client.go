@@ -186,10 +186,10 @@ func (c *Client) Upsert(ctx context.Context, container string, key engine.Partit
 // meanwhile; ErrResults, if the answer to an earlier try was lost, and
 // the group knows only that it has decided the command.
 func (c *Client) Batch(ctx context.Context, container string, key engine.PartitionKey, ops ...command.Operation) ([]engine.Meta, error) {
-	return c.batch(ctx, c.own, container, key, ops)
+	return c.batch(ctx, c.own.note, container, key, ops)
 }
 
-func (c *Client) batch(ctx context.Context, s *Session, container string, key engine.PartitionKey, ops []command.Operation) ([]engine.Meta, error) {
+func (c *Client) batch(ctx context.Context, note func(group, index uint64), container string, key engine.PartitionKey, ops []command.Operation) ([]engine.Meta, error) {
 	epk, err := placeOf(key)
 	if err != nil {
 		return nil, err
@@ -220,7 +220,7 @@ func (c *Client) batch(ctx context.Context, s *Session, container string, key en
 			last = r.err
 			t.failed(node)
 		case r.Err == nil:
-			return outcome(&r, s, g)
+			return outcome(&r, note, g)
 		case errors.Is(r.Err, group.ErrUnknown):
 			unknown, last = true, r.Err
 		case errors.Is(r.Err, group.ErrExpired) && !unknown:
@@ -252,12 +252,12 @@ func (c *Client) batch(ctx context.Context, s *Session, container string, key en
 	}
 }
 
-func outcome(r *reply, s *Session, g *groupState) ([]engine.Meta, error) {
+func outcome(r *reply, note func(group, index uint64), g *groupState) ([]engine.Meta, error) {
 	o, err := r.Outcome()
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrUnknown, err)
 	}
-	s.note(g.ID, o.Index)
+	note(g.ID, o.Index)
 	g.heard(o.Index)
 	switch {
 	case len(o.Results) == 0:

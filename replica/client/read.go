@@ -18,6 +18,9 @@ type View struct {
 	Session *Session
 	Level   protocol.Level
 	Bounds  protocol.Bounds // of Bounded; Age 0: those of the client
+	// Also, if not nil, is another session of which the view is a part: what one has written or seen the
+	// other sees.
+	Also *Session
 }
 
 // View returns a view in the client's own session, in which its other methods are too.
@@ -39,7 +42,15 @@ func (c *Client) Scan(ctx context.Context, level protocol.Level, container strin
 
 // Batch is Client.Batch in the session of the view.
 func (v View) Batch(ctx context.Context, container string, key engine.PartitionKey, ops ...command.Operation) ([]engine.Meta, error) {
-	return v.Client.batch(ctx, v.Session, container, key, ops)
+	return v.Client.batch(ctx, v.note, container, key, ops)
+}
+
+// note notes that an entry of a group was written or seen.
+func (v View) note(group, index uint64) {
+	v.Session.note(group, index)
+	if v.Also != nil {
+		v.Also.note(group, index)
+	}
 }
 
 // Read is Client.Read at the level and in the session of the view.
@@ -78,7 +89,9 @@ func (v View) demand(ctx context.Context, q *protocol.ReadRequest, g *groupState
 			q.Level = protocol.Strong
 			return
 		}
-		q.Index = v.Session.of(g.ID)
+		if q.Index = v.Session.of(g.ID); v.Also != nil {
+			q.Index = max(q.Index, v.Also.of(g.ID))
+		}
 	case protocol.Bounded:
 		if q.Bounds = v.Bounds; q.Bounds.Age == 0 {
 			q.Bounds = v.Client.cfg.Bounds
@@ -123,7 +136,7 @@ func (v View) read(ctx context.Context, kind transport.Kind, q *protocol.ReadReq
 			last = r.err
 			t.failed(node)
 		case r.Err == nil:
-			v.Session.note(g.ID, r.Applied)
+			v.note(g.ID, r.Applied)
 			return &r, nil
 		case elsewhere(r.Err):
 			last = r.Err
@@ -138,7 +151,7 @@ func (v View) read(ctx context.Context, kind transport.Kind, q *protocol.ReadReq
 			last = r.Err
 			t.refused(node, &r)
 		case errors.Is(r.Err, engine.ErrNotFound):
-			v.Session.note(g.ID, r.Applied) // who has seen that there is none has seen something
+			v.note(g.ID, r.Applied) // who has seen that there is none has seen something
 			return nil, r.Err
 		default:
 			return nil, r.Err

@@ -1,0 +1,259 @@
+package replicated
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"sync"
+	"time"
+
+	"github.com/cleavestore/cleave/engine"
+	"github.com/cleavestore/cleave/gateway"
+	"github.com/cleavestore/cleave/replica/client"
+	"github.com/cleavestore/cleave/replica/command"
+)
+
+// items is a container of the cluster. Container is that of the model, which has no items: KeyOf and
+// Explain are its methods.
+type items struct {
+	*engine.Container
+	s    *Store
+	name string
+	*ranges
+}
+
+// Def implements gateway.Items: the default time to live is none and stays so.
+func (c *items) Def() engine.ContainerDef {
+	def := c.Container.Def()
+	def.MutableTTL = true
+	return def
+}
+
+// SetDefaultTTL implements gateway.Items.
+func (c *items) SetDefaultTTL(_ context.Context, ttl time.Duration) error {
+	if ttl != 0 {
+		return lacks("defaultTtl")
+	}
+	return nil
+}
+
+// SetIndexPolicy implements gateway.Items. Queries read documents, whatever the policy says.
+func (c *items) SetIndexPolicy(context.Context, engine.IndexPolicy) error { return nil }
+
+// SetThroughput implements gateway.Items. No throughput is enforced.
+func (c *items) SetThroughput(context.Context, float64) error { return nil }
+
+// Read implements gateway.Items.
+func (c *items) Read(ctx context.Context, key engine.PartitionKey, id string) (engine.Item, error) {
+	within, cancel := c.s.bound(ctx)
+	defer cancel()
+	it, err := c.s.view(ctx).Read(within, c.name, key, id)
+	return it, answer(ctx, err)
+}
+
+// readAtOnce is how many items are read at once of those that a query names.
+const readAtOnce = 16
+
+// ReadMany implements gateway.Items.
+func (c *items) ReadMany(ctx context.Context, wanted []engine.ItemIdentity) iter.Seq2[engine.ReadManyResult, error] {
+	return func(yield func(engine.ReadManyResult, error) bool) {
+		for len(wanted) > 0 {
+			some := wanted[:min(readAtOnce, len(wanted))]
+			wanted = wanted[len(some):]
+			found, errs := make([]engine.ReadManyResult, len(some)), make([]error, len(some))
+			var reads sync.WaitGroup
+			for i, of := range some {
+				reads.Go(func() {
+					it, err := c.Read(ctx, of.Key, of.ID)
+					if errors.Is(err, engine.ErrNotFound) {
+						it.Key, it.ID, err = of.Key, of.ID, nil
+					} else {
+						found[i].Found = err == nil
+					}
+					found[i].Item, errs[i] = it, err
+				})
+			}
+			reads.Wait()
+			for i := range some {
+				if !yield(found[i], errs[i]) || errs[i] != nil {
+					return
+				}
+			}
+		}
+	}
+}
+
+// scanPage is how many items come at once of a logical partition.
+const scanPage = 500
+
+// Scan implements gateway.Items, for all items of a logical partition.
+func (c *items) Scan(ctx context.Context, key engine.PartitionKey, _ engine.IDRange, _ *engine.ScanOptions) iter.Seq2[engine.Item, error] {
+	return func(yield func(engine.Item, error) bool) {
+		after, more := "", true
+		for more {
+			within, cancel := c.s.bound(ctx)
+			var page []engine.Item
+			var err error
+			page, more, err = c.s.newest(ctx).Scan(within, c.name, key, after, scanPage)
+			cancel()
+			if err != nil {
+				yield(engine.Item{}, answer(ctx, err))
+				return
+			}
+			for _, it := range page {
+				if after = it.ID; !yield(it, nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// Create implements gateway.Items.
+func (c *items) Create(ctx context.Context, doc []byte, o *engine.WriteOptions) (engine.Meta, error) {
+	return c.write(ctx, command.Create, doc, o)
+}
+
+// Replace implements gateway.Items.
+func (c *items) Replace(ctx context.Context, doc []byte, o *engine.WriteOptions) (engine.Meta, error) {
+	return c.write(ctx, command.Replace, doc, o)
+}
+
+// Upsert implements gateway.Items.
+func (c *items) Upsert(ctx context.Context, doc []byte, o *engine.WriteOptions) (engine.Meta, error) {
+	return c.write(ctx, command.Upsert, doc, o)
+}
+
+// write writes one document.
+func (c *items) write(ctx context.Context, kind command.Kind, doc []byte, o *engine.WriteOptions) (engine.Meta, error) {
+	if o == nil {
+		o = &engine.WriteOptions{}
+	}
+	key, err := c.KeyOf(doc)
+	if err != nil {
+		return engine.Meta{}, err
+	}
+	if o.Key.Valid() && o.Key != key {
+		return engine.Meta{}, fmt.Errorf("%w: the document has the partition key %s, %s is given", engine.ErrKeyMismatch, key, o.Key)
+	}
+	metas, err := c.batch(ctx, key, command.Operation{Kind: kind, Body: doc, TTL: o.TTL, IfMatch: o.IfMatch})
+	if err != nil {
+		return engine.Meta{}, err
+	}
+	return metas[0], nil
+}
+
+// Delete implements gateway.Items.
+func (c *items) Delete(ctx context.Context, key engine.PartitionKey, id string, o *engine.WriteOptions) error {
+	op := command.Operation{Kind: command.Delete, ID: id}
+	if o != nil {
+		op.IfMatch = o.IfMatch
+	}
+	_, err := c.batch(ctx, key, op)
+	return err
+}
+
+// batch carries out operations of one logical partition. If the answer was lost, it looks whether they were carried
+// out.
+func (c *items) batch(ctx context.Context, key engine.PartitionKey, ops ...command.Operation) ([]engine.Meta, error) {
+	within, cancel := c.s.bound(ctx)
+	defer cancel()
+	metas, err := c.s.view(ctx).Batch(within, c.name, key, ops...)
+	if errors.Is(err, client.ErrResults) {
+		if found, ok := c.done(within, ctx, key, ops); ok {
+			metas, err = found, nil
+		}
+	}
+	for i := range metas {
+		metas[i].Key = key
+		if metas[i].ID = ops[i].ID; ops[i].ID == "" {
+			metas[i].ID = idOf(ops[i].Body)
+		}
+	}
+	return metas, answer(ctx, err)
+}
+
+// done reports whether each item is as operations leave it which were decided, one way or the other. A document has a time and a resource id, so what is
+// there byte for byte was written by the operation, or by one that does the same.
+func (c *items) done(within, ctx context.Context, key engine.PartitionKey, ops []command.Operation) (metas []engine.Meta, ok bool) {
+	for i := range ops {
+		o := &ops[i]
+		id := o.ID
+		if id == "" {
+			id = idOf(o.Body)
+		}
+		it, err := c.s.newest(ctx).Read(within, c.name, key, id)
+		switch {
+		case o.Kind == command.Check:
+		case o.Kind == command.Delete && errors.Is(err, engine.ErrNotFound):
+		case o.Kind != command.Delete && err == nil && bytes.Equal(it.Body, o.Body) && it.ETag != o.IfMatch:
+		default:
+			return nil, false
+		}
+		metas = append(metas, it.Meta)
+	}
+	return metas, true
+}
+
+// idOf returns the id of a document.
+func idOf(doc []byte) string {
+	var of struct {
+		ID string `json:"id"`
+	}
+	_ = json.Unmarshal(doc, &of) // KeyOf has read it
+	return of.ID
+}
+
+// deletePage is how many items of a logical partition are deleted at once.
+const deletePage = 100
+
+// DeleteLogicalPartition implements gateway.Items. It deletes in several steps, and what is written meanwhile may stay.
+func (c *items) DeleteLogicalPartition(ctx context.Context, key engine.PartitionKey, _ *engine.WriteOptions) error {
+	var ops []command.Operation
+	flush := func() error {
+		if len(ops) == 0 {
+			return nil
+		}
+		_, err := c.batch(ctx, key, ops...)
+		if errors.Is(err, engine.ErrNotFound) { // another request has deleted some: one by one
+			for _, o := range ops {
+				if err = c.Delete(ctx, key, o.ID, nil); err != nil && !errors.Is(err, engine.ErrNotFound) {
+					return err
+				}
+			}
+			err = nil
+		}
+		ops = ops[:0]
+		return err
+	}
+	for it, err := range c.Scan(ctx, key, engine.IDRange{}, nil) {
+		if err != nil {
+			return err
+		}
+		if ops = append(ops, command.Operation{Kind: command.Delete, ID: it.ID}); len(ops) == deletePage {
+			if err = flush(); err != nil {
+				return err
+			}
+		}
+	}
+	return flush()
+}
+
+// UpsertAll implements gateway.Items.
+func (c *items) UpsertAll(ctx context.Context, key engine.PartitionKey, docs [][]byte) ([]engine.Meta, error) {
+	ops := make([]command.Operation, len(docs))
+	for i, doc := range docs {
+		ops[i] = command.Operation{Kind: command.Upsert, Body: doc}
+	}
+	return c.batch(ctx, key, ops...)
+}
+
+// Changes implements gateway.Items.
+func (c *items) Changes(context.Context, engine.Scope, engine.ChangePosition, *engine.ChangeOptions) iter.Seq2[engine.Change, error] {
+	return func(yield func(engine.Change, error) bool) { yield(engine.Change{}, lacks("change feeds")) }
+}
+
+var _ gateway.Items = (*items)(nil)
