@@ -22,7 +22,8 @@ import (
 // out whose answer was lost.
 type catalogue struct {
 	*items
-	mu    sync.Mutex // held over I/O
+	token string     // of this gateway
+	mu    sync.Mutex // of the rest; held over I/O
 	owner owner
 	etag  engine.ETag
 }
@@ -46,7 +47,8 @@ var catalogueKey = engine.StringKey("catalogue")
 
 // takeOver makes this gateway the one that changes the catalogue.
 func takeOver(ctx context.Context, it *items) (*catalogue, error) {
-	c := &catalogue{items: it, owner: owner{ID: ownerID, Key: "catalogue", Kind: ownerID, Token: rand.Text()}}
+	c := &catalogue{items: it, token: rand.Text()}
+	c.owner = owner{ID: ownerID, Key: "catalogue", Kind: ownerID, Token: c.token}
 	ctx, cancel := context.WithTimeout(ctx, settleTime)
 	defer cancel()
 	doc, err := json.Marshal(&c.owner)
@@ -60,7 +62,7 @@ func takeOver(ctx context.Context, it *items) (*catalogue, error) {
 	}
 	if errors.Is(err, client.ErrResults) {
 		var now owner
-		if now, c.etag, err = c.read(ctx); err == nil && now.Token != c.owner.Token {
+		if now, c.etag, err = c.read(ctx); err == nil && now.Token != c.token {
 			err = ErrSuperseded
 		}
 	}
@@ -115,7 +117,7 @@ func (c *catalogue) change(ctx context.Context, ops ...command.Operation) ([]eng
 		switch {
 		case failed != nil:
 			return nil, gone(c.s.fail(fmt.Errorf("%w: %w", ErrCatalogue, failed)))
-		case now.Token != c.owner.Token:
+		case now.Token != c.token:
 			return nil, gone(c.s.fail(ErrSuperseded))
 		case now.Changes == next.Changes: // an earlier try has done it
 			c.owner, c.etag = next, etag
@@ -176,7 +178,7 @@ func (c *catalogue) watch(ctx context.Context) {
 		within, cancel := c.s.bound(ctx)
 		now, _, err := c.read(within)
 		cancel()
-		if err == nil && now.Token != c.owner.Token {
+		if err == nil && now.Token != c.token {
 			_ = c.s.fail(ErrSuperseded)
 		}
 	}
