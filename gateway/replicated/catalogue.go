@@ -14,6 +14,7 @@ import (
 	"github.com/cleavestore/cleave/gateway"
 	"github.com/cleavestore/cleave/replica/client"
 	"github.com/cleavestore/cleave/replica/command"
+	"github.com/cleavestore/cleave/replica/protocol"
 )
 
 // catalogue is the container with the gateway's catalogue. One gateway changes it: the last one that has written the
@@ -55,7 +56,7 @@ func takeOver(ctx context.Context, it *items) (*catalogue, error) {
 	if err != nil {
 		return nil, err
 	}
-	metas, err := it.s.newest(ctx).Batch(ctx, it.name, catalogueKey, command.Operation{Kind: command.Upsert, Body: doc})
+	metas, err := it.s.c.View(protocol.Strong).Batch(ctx, it.name, catalogueKey, command.Operation{Kind: command.Upsert, Body: doc})
 	if err == nil {
 		c.etag = metas[0].ETag
 		return c, nil
@@ -71,7 +72,7 @@ func takeOver(ctx context.Context, it *items) (*catalogue, error) {
 
 // read returns the record, and its etag.
 func (c *catalogue) read(ctx context.Context) (o owner, etag engine.ETag, err error) {
-	it, err := c.s.newest(ctx).Read(ctx, c.name, catalogueKey, ownerID)
+	it, err := c.s.c.View(protocol.Strong).Read(ctx, c.name, catalogueKey, ownerID)
 	if err == nil {
 		err = json.Unmarshal(it.Body, &o)
 	}
@@ -101,7 +102,7 @@ func (c *catalogue) change(ctx context.Context, ops ...command.Operation) ([]eng
 	defer cancel()
 	for {
 		within, done := c.s.bound(ctx)
-		metas, err := c.s.newest(ctx).Batch(within, c.name, catalogueKey, append([]command.Operation{first}, ops...)...)
+		metas, err := c.s.c.View(protocol.Strong).Batch(within, c.name, catalogueKey, append([]command.Operation{first}, ops...)...)
 		done()
 		switch {
 		case err == nil:
@@ -136,7 +137,7 @@ func (c *catalogue) metas(ctx context.Context, ops []command.Operation) ([]engin
 		it := engine.Item{}
 		if o.Kind != command.Delete {
 			var err error
-			if it, err = c.s.newest(ctx).Read(ctx, c.name, catalogueKey, idOf(o.Body)); err != nil {
+			if it, err = c.s.c.View(protocol.Strong).Read(ctx, c.name, catalogueKey, idOf(o.Body)); err != nil {
 				return nil, gone(c.s.fail(fmt.Errorf("%w: %w", ErrCatalogue, err)))
 			}
 		}
