@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 
 	"github.com/cleavestore/cleave/engine"
+	"github.com/cleavestore/cleave/gateway/internal/document"
 )
 
 // batchOperation is an operation of a batch as clients send it.
@@ -219,26 +220,26 @@ func (c *call) inTx(tx Tx, k *container, op *operation, r *result) error {
 		r.stored, err = c.patchIn(tx, k, op, p, conditional)
 		return err
 	}
-	w, bad := readWritten(op.body)
+	w, bad := readDocument(op.body)
 	if bad != nil {
 		return bad
 	}
 	if bad := op.sameID(&w); bad != nil {
 		return bad
 	}
-	r.meta.ID = w.id
-	old, err := tx.Read(w.id)
+	r.meta.ID = w.ID
+	old, err := tx.Read(w.ID)
 	if err != nil && !errors.Is(err, engine.ErrNotFound) {
 		return err
 	}
-	rid := ridOf(old.Body)
+	rid := document.RIDOf(old.Body)
 	if rid == "" {
 		var failed error
 		if rid, failed = c.newRID(k); failed != nil {
 			return failed
 		}
 	}
-	r.stored = w.stored(rid, c.o.Clock())
+	r.stored = w.Stored(rid, c.o.Clock())
 	o.TTL = k.ttl(&w)
 	r.status = http.StatusOK
 	switch {

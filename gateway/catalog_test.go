@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/cleavestore/cleave/engine"
+	"github.com/cleavestore/cleave/gateway/internal/document"
 )
 
 // ending is a context that ends when it has been asked a number of times.
@@ -208,7 +209,7 @@ func TestReadManyPages(t *testing.T) {
 			head = append(head, "x-ms-continuation", next)
 		}
 		r := s.do(200, "POST", docs, string(query), head...)
-		if len(r.body) > pageBytes+itemBytes {
+		if len(r.body) > pageBytes+document.MaxBytes {
 			t.Errorf("an answer has %d bytes", len(r.body))
 		}
 		var page struct{ Documents []json.RawMessage }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/gateway/internal/computed"
+	"github.com/cleavestore/cleave/gateway/internal/document"
 	"github.com/cleavestore/cleave/gateway/internal/headertext"
 	"github.com/cleavestore/cleave/gateway/internal/indexing"
 	"github.com/cleavestore/cleave/gateway/internal/provision"
@@ -70,11 +71,6 @@ const (
 
 	kindHash      = "Hash"
 	kindMultiHash = "MultiHash"
-
-	// itemBytes is the size of the largest document that a client may write.
-	itemBytes = 2 << 20
-	// systemBytes is more than the gateway adds to a document.
-	systemBytes = 256
 )
 
 // keyPath is a path to the partition key.
@@ -117,7 +113,7 @@ func (p *containerProperties) complete() *failure {
 	if bad := p.checkTTL(); bad != nil {
 		return bad
 	}
-	if err := computed.Check(p.ComputedProperties, k.Paths, isSystemMember); err != nil {
+	if err := computed.Check(p.ComputedProperties, k.Paths, document.IsSystem); err != nil {
 		return badf("computedProperties: %v", err)
 	}
 	if p.UniqueKeyPolicy != nil && len(p.UniqueKeyPolicy.UniqueKeys) == 0 {
@@ -288,7 +284,7 @@ func (p *containerProperties) engineDef(creationOrder bool) (engine.ContainerDef
 		MutableTTL:   true,
 		Index:        index,
 		// A script may write more in its transaction than a batch has.
-		Limits: engine.ContainerLimits{ItemBytes: itemBytes + systemBytes, BatchOperations: 10_000, BatchBytes: 4 << 20},
+		Limits: engine.ContainerLimits{ItemBytes: document.MaxBytes + document.SystemBytes, BatchOperations: 10_000, BatchBytes: 4 << 20},
 	}
 	if u := p.UniqueKeyPolicy; u != nil {
 		for _, set := range u.UniqueKeys {

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/cleavestore/cleave/engine"
+	"github.com/cleavestore/cleave/gateway/internal/signature"
 )
 
 // server is a gateway under test, on a store in a directory of the test.
@@ -97,7 +98,7 @@ func (s *server) sign(ctx context.Context, method, path string, body []byte, hea
 		kind, link = segments[n-2], strings.Join(segments, "/")
 	}
 	date := s.h.o.Clock().UTC().Format(http.TimeFormat)
-	sig := base64.StdEncoding.EncodeToString(s.h.auth.sign(method, kind, link, date, ""))
+	sig := base64.StdEncoding.EncodeToString(s.h.auth.Sign(method, kind, link, date, ""))
 	r.Header.Set("x-ms-date", date)
 	r.Header.Set("Authorization", url.QueryEscape("type=master&ver=1.0&sig="+sig))
 	for i := 0; i < len(head); i += 2 {
@@ -327,7 +328,7 @@ func TestAuthorization(t *testing.T) {
 			r.Header.Set("x-ms-date", time.Now().Add(time.Second).UTC().Format(http.TimeFormat))
 		},
 		"no date":    func(r *http.Request) { r.Header.Del("x-ms-date") },
-		"long":       func(r *http.Request) { r.Header.Set("Authorization", strings.Repeat("a", maxAuthorization+1)) },
+		"long":       func(r *http.Request) { r.Header.Set("Authorization", strings.Repeat("a", signature.MaxHeader+1)) },
 		"token":      func(r *http.Request) { r.Header.Set("Authorization", "type=aad&ver=1.0&sig=a.b.c") },
 		"two parts":  func(r *http.Request) { r.Header.Set("Authorization", "type=aad&ver=1.0&sig=a.b") },
 		"expired":    func(r *http.Request) { r.Header.Set("Authorization", token(s, time.Now().Add(-time.Hour))) },
@@ -348,7 +349,7 @@ func TestAuthorization(t *testing.T) {
 	r = late.signed("GET", "/dbs", nil)
 	date := time.Now().UTC().Format(http.TimeFormat)
 	r.Header.Set("x-ms-date", date)
-	r.Header.Set("Authorization", "type=master&ver=1.0&sig="+base64.StdEncoding.EncodeToString(late.h.auth.sign("GET", "dbs", "", date, "")))
+	r.Header.Set("Authorization", "type=master&ver=1.0&sig="+base64.StdEncoding.EncodeToString(late.h.auth.Sign("GET", "dbs", "", date, "")))
 	if got := late.send(r); got.status != 403 {
 		t.Errorf("an old date: %d %s", got.status, got.body)
 	}

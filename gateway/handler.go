@@ -22,6 +22,7 @@ import (
 	"github.com/cleavestore/cleave/gateway/internal/recent"
 	"github.com/cleavestore/cleave/gateway/internal/script"
 	"github.com/cleavestore/cleave/gateway/internal/shared"
+	"github.com/cleavestore/cleave/gateway/internal/signature"
 	"github.com/cleavestore/cleave/gateway/internal/unread"
 )
 
@@ -75,7 +76,7 @@ type Handler struct {
 	// sessions, if not nil, makes the session tokens of the store.
 	sessions Sessions
 	catalog  *catalog
-	auth     *authorizer
+	auth     *signature.Key
 	bodies   *budget.Budget
 	queries  *budget.Budget // counts queries
 	scripts  *script.Pool
@@ -143,7 +144,7 @@ func Over(ctx context.Context, db Store, options *Options) (*Handler, error) {
 	if h.o.SignatureClock == nil {
 		h.o.SignatureClock = h.o.Clock
 	}
-	if h.auth, err = newAuthorizer(h.o.Key, h.o.SignatureClock); err != nil {
+	if h.auth, err = signature.New(h.o.Key, h.o.SignatureClock); err != nil {
 		return nil, err
 	}
 	if h.catalog, err = openCatalog(ctx, db, &h.o); err != nil {
@@ -346,14 +347,14 @@ func (c *call) authorize(res resource) *failure {
 	if !res.feed && c.raw != res.link {
 		links = append(links, c.raw)
 	}
-	if kind, sig, bad := parseAuthorization(c.r.Header.Get("Authorization")); bad == nil && kind == "resource" {
+	if kind, sig, bad := signature.Parse(c.r.Header.Get("Authorization")); bad == nil && kind == "resource" {
 		return c.permitted(sig)
 	}
 	if res.kind == typeKeys {
 		// An operation on a partition key is signed as one on the container.
-		return c.auth.check(c.r, typeContainers, links...)
+		return refused(c.auth.Check(c.r, typeContainers, links...))
 	}
-	return c.auth.check(c.r, res.kind, links...)
+	return refused(c.auth.Check(c.r, res.kind, links...))
 }
 
 func (c *call) serve() error {

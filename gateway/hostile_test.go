@@ -17,7 +17,9 @@ import (
 	"unicode/utf8"
 
 	"github.com/cleavestore/cleave/engine"
+	"github.com/cleavestore/cleave/gateway/internal/document"
 	"github.com/cleavestore/cleave/gateway/internal/resourceid"
+	"github.com/cleavestore/cleave/gateway/internal/signature"
 	"github.com/cleavestore/cleave/internal/queryplan"
 )
 
@@ -121,7 +123,7 @@ func TestHostile(t *testing.T) {
 	}
 	key := []string{pk, `["a"]`}
 	s.do(413, "POST", docs, strings.Repeat("x", maxBody+1), key...)
-	s.do(413, "POST", docs, `{"id":"1","pk":"a","x":"`+strings.Repeat("x", itemBytes)+`"}`, key...)
+	s.do(413, "POST", docs, `{"id":"1","pk":"a","x":"`+strings.Repeat("x", document.MaxBytes)+`"}`, key...)
 	for _, body := range []string{"", "{", "null", "[]", `"x"`, "{}", `{"id":7,"pk":"a"}`, `{"id":"","pk":"a"}`, `{"pk":"a"}`, "{\"id\":\"\xff\",\"pk\":\"a\"}",
 		`{"id":"1","pk":"a","id":"2"}`, strings.Repeat("[", 100_000), `{"id":"1","pk":"a","x":` + strings.Repeat("[", 300) + strings.Repeat("]", 300) + `}`, `{"id":"1","pk":{"a":1}}`} {
 		s.do(400, "POST", docs, body, key...)
@@ -296,23 +298,23 @@ func FuzzWritten(f *testing.F) {
 	rid := resourceid.Item(resourceid.Container(1, 2), 3)
 	k := &container{rid: resourceid.Container(1, 2), db: &database{}}
 	f.Fuzz(func(t *testing.T, doc []byte) {
-		w, bad := readWritten(doc)
+		w, bad := readDocument(doc)
 		if bad != nil {
 			return
 		}
-		stored := w.stored(rid, s1970)
-		if got := ridOf(stored); got != rid {
+		stored := w.Stored(rid, s1970)
+		if got := document.RIDOf(stored); got != rid {
 			t.Fatalf("%q stored as %q has the resource id %q", doc, stored, got)
 		}
 		shown := k.appendItem(nil, stored, 7, 0)
-		again, bad := readWritten(shown)
+		again, bad := readDocument(shown)
 		if bad != nil {
 			t.Fatalf("%q shown as %q: %v", doc, shown, bad)
 		}
-		if !bytes.Equal(again.stored(rid, s1970), stored) && utf8.Valid(doc) && !bytes.Contains(doc, []byte(" ")) {
+		if !bytes.Equal(again.Stored(rid, s1970), stored) && utf8.Valid(doc) && !bytes.Contains(doc, []byte(" ")) {
 			// Only white space between members may differ.
-			if third, bad := readWritten(again.stored(rid, s1970)); bad != nil || !bytes.Equal(third.stored(rid, s1970), again.stored(rid, s1970)) {
-				t.Errorf("%q: %q, then %q", doc, stored, again.stored(rid, s1970))
+			if third, bad := readDocument(again.Stored(rid, s1970)); bad != nil || !bytes.Equal(third.Stored(rid, s1970), again.Stored(rid, s1970)) {
+				t.Errorf("%q: %q, then %q", doc, stored, again.Stored(rid, s1970))
 			}
 		}
 	})
@@ -323,7 +325,7 @@ func FuzzWritten(f *testing.F) {
 func FuzzHeaders(f *testing.F) {
 	f.Add("1.q.0.abc", `"00-FF@start"`, "type=master&ver=1.0&sig=x", "0:-1#5,1:-1#6")
 	f.Add("1.c.7.", `"-FF@now"`, "type%3daad%26ver%3d1.0%26sig%3da.b.c", "x")
-	a, err := newAuthorizer(EmulatorKey, s1970Clock)
+	a, err := signature.New(EmulatorKey, s1970Clock)
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -339,7 +341,7 @@ func FuzzHeaders(f *testing.F) {
 			}
 		}
 		r := &http.Request{Method: "GET", Header: http.Header{"Authorization": {authorization}, "X-Ms-Session-Token": {session}}}
-		if bad := a.check(r, "dbs", ""); bad == nil {
+		if bad := a.Check(r, "dbs", ""); bad == nil {
 			t.Errorf("the authorization %q is taken", authorization)
 		}
 		c := &call{Handler: &Handler{shared: &counters{}}, r: r}

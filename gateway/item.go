@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/cleavestore/cleave/engine"
+	"github.com/cleavestore/cleave/gateway/internal/document"
 	"github.com/cleavestore/cleave/gateway/internal/keyrange"
 	"github.com/cleavestore/cleave/gateway/internal/resourceid"
 	"github.com/cleavestore/cleave/gateway/internal/wirekey"
@@ -169,7 +170,7 @@ func (c *call) answerItem(k *container, status int, m *engine.Meta, stored []byt
 		c.answer(status, nil)
 		return
 	}
-	c.answer(status, k.appendItem(make([]byte, 0, len(stored)+systemBytes), stored, m.ETag, 0))
+	c.answer(status, k.appendItem(make([]byte, 0, len(stored)+document.SystemBytes), stored, m.ETag, 0))
 }
 
 // postItems answers POST …/docs: a new item, an upsert, a query, a plan or a batch.
@@ -266,7 +267,7 @@ func (c *call) readItem(k *container) error {
 		c.answer(http.StatusNotModified, nil)
 		return nil
 	}
-	c.answer(http.StatusOK, k.appendItem(make([]byte, 0, len(it.Body)+systemBytes), it.Body, it.ETag, 0))
+	c.answer(http.StatusOK, k.appendItem(make([]byte, 0, len(it.Body)+document.SystemBytes), it.Body, it.ETag, 0))
 	return nil
 }
 
@@ -368,7 +369,7 @@ func (c *call) carryOut(k *container, key engine.PartitionKey, given bool, op *o
 	case opPatch:
 		return c.patch(k, key, op, o, r)
 	}
-	w, bad := readWritten(op.body)
+	w, bad := readDocument(op.body)
 	if bad != nil {
 		return bad
 	}
@@ -376,7 +377,7 @@ func (c *call) carryOut(k *container, key engine.PartitionKey, given bool, op *o
 		return bad
 	}
 	if !given {
-		if key, err = k.items.KeyOf(w.stored(resourceid.Item(k.rid, 0), c.o.Clock())); err != nil {
+		if key, err = k.items.KeyOf(w.Stored(resourceid.Item(k.rid, 0), c.o.Clock())); err != nil {
 			return err
 		}
 	}
@@ -386,7 +387,7 @@ func (c *call) carryOut(k *container, key engine.PartitionKey, given bool, op *o
 	}
 	// A document that is replaced keeps its resource id. If another request deletes it
 	// meanwhile, or makes it, the id is one that no other item has either.
-	old, err := k.items.Read(c.ctx, key, w.id)
+	old, err := k.items.Read(c.ctx, key, w.ID)
 	for r.charge += old.Charge; op.kind == opUpsert && errors.Is(err, engine.ErrNotFound); r.charge += old.Charge {
 		// If-Match says nothing of an item that does not exist.
 		o.IfMatch = 0
@@ -395,18 +396,18 @@ func (c *call) carryOut(k *container, key engine.PartitionKey, given bool, op *o
 		}
 		// Another request has made it meanwhile. A third one may delete it again.
 		o.IfMatch = ifMatch(op.ifMatch)
-		old, err = k.items.Read(c.ctx, key, w.id)
+		old, err = k.items.Read(c.ctx, key, w.ID)
 	}
 	if err != nil {
 		return err
 	}
-	rid := ridOf(old.Body)
+	rid := document.RIDOf(old.Body)
 	if rid == "" {
 		if rid, err = c.newRID(k); err != nil {
 			return err
 		}
 	}
-	r.stored = w.stored(rid, c.o.Clock())
+	r.stored = w.Stored(rid, c.o.Clock())
 	r.status = http.StatusOK
 	if op.kind == opReplace {
 		r.meta, err = k.items.Replace(c.ctx, r.stored, o)
@@ -417,12 +418,12 @@ func (c *call) carryOut(k *container, key engine.PartitionKey, given bool, op *o
 }
 
 // sameID checks the id of a document against that of the path.
-func (op *operation) sameID(w *written) *failure {
-	if w.id == "" {
+func (op *operation) sameID(w *document.Written) *failure {
+	if w.ID == "" {
 		return badf("the document has no member id that is a string of at least one character")
 	}
-	if op.kind == opReplace && op.id != w.id {
-		return badf("the path names the id %q, the document has %q", clip(op.id), clip(w.id))
+	if op.kind == opReplace && op.id != w.ID {
+		return badf("the path names the id %q, the document has %q", clip(op.id), clip(w.ID))
 	}
 	return nil
 }
@@ -435,12 +436,12 @@ func (c *call) newRID(k *container) (string, error) {
 	return resourceid.Item(k.rid, n), nil
 }
 
-func (c *call) create(k *container, w *written, o *engine.WriteOptions, r *result) error {
+func (c *call) create(k *container, w *document.Written, o *engine.WriteOptions, r *result) error {
 	rid, err := c.newRID(k)
 	if err != nil {
 		return err
 	}
-	r.stored = w.stored(rid, c.o.Clock())
+	r.stored = w.Stored(rid, c.o.Clock())
 	r.status = http.StatusCreated
 	r.meta, err = k.items.Create(c.ctx, r.stored, o)
 	return err
@@ -475,7 +476,7 @@ func (k *container) readPatch(body []byte) (*engine.Patch, bool, error) {
 	p := &engine.Patch{}
 	for i, op := range b.Operations {
 		for _, path := range []string{op.Path, op.From} {
-			if name, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/"); name == "id" || isSystemMember([]byte(name)) {
+			if name, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/"); name == "id" || document.IsSystem([]byte(name)) {
 				return nil, false, badf("operation %d of the patch: the member %q cannot be patched", i, name)
 			}
 		}
@@ -553,12 +554,12 @@ func (c *call) patchIn(tx Tx, k *container, op *operation, p *engine.Patch, cond
 	if err != nil {
 		return nil, err
 	}
-	w, bad := readWritten(it.Body)
+	w, bad := readDocument(it.Body)
 	if bad != nil {
 		return nil, bad
 	}
 	// How long the item lives follows from the patched document.
-	stamp := new(engine.Patch).Set("/"+memberTS, c.o.Clock().Unix())
+	stamp := new(engine.Patch).Set("/"+document.TS, c.o.Clock().Unix())
 	if err = tx.Patch(op.id, stamp, &engine.WriteOptions{TTL: k.ttl(&w)}); err != nil {
 		return nil, err
 	}

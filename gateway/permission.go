@@ -9,6 +9,9 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/cleavestore/cleave/gateway/internal/document"
+	"github.com/cleavestore/cleave/gateway/internal/signature"
 )
 
 // A permission has a token, with which its user can do what the permission says and nothing
@@ -28,8 +31,8 @@ const (
 )
 
 // resourceToken returns the token of a permission.
-func (a *authorizer) resourceToken(r *child, expires int64) string {
-	sum := a.signParts("permission", r.record.RID, r.etag.String(), strconv.FormatInt(expires, 10))
+func resourceToken(k *signature.Key, r *child, expires int64) string {
+	sum := k.Lines("permission", r.record.RID, r.etag.String(), strconv.FormatInt(expires, 10))
 	return fmt.Sprintf("type=resource&ver=1.0&sig=%x;%s;%d", sum, strings.ReplaceAll(r.record.RID, "+", "_"), expires)
 }
 
@@ -39,7 +42,7 @@ func (c *call) tokenOf(r *child) string {
 	if n, err := strconv.Atoi(c.r.Header.Get("X-Ms-Documentdb-Expiry-Seconds")); err == nil && n > 0 {
 		age = min(time.Duration(n)*time.Second, maxTokenAge)
 	}
-	return c.auth.resourceToken(r, c.o.Clock().Add(age).Unix())
+	return resourceToken(c.auth, r, c.o.Clock().Add(age).Unix())
 }
 
 // permissionOf returns the permission of a token.
@@ -57,7 +60,7 @@ func (c *call) permissionOf(sig string) (*child, *failure) {
 	if r == nil {
 		return nil, void
 	}
-	want := strings.TrimPrefix(c.auth.resourceToken(r, expires), "type=resource&ver=1.0&sig=")
+	want := strings.TrimPrefix(resourceToken(c.auth, r, expires), "type=resource&ver=1.0&sig=")
 	if subtle.ConstantTimeCompare([]byte(strings.Join(parts, ";")), []byte(want)) != 1 {
 		return nil, void
 	}
@@ -171,5 +174,5 @@ func (c *call) itemNamed(path []string, rid string) (string, bool) {
 		return "", false
 	}
 	it, err := k.items.Read(c.ctx, key, path[5])
-	return path[5], err == nil && ridOf(it.Body) == rid
+	return path[5], err == nil && document.RIDOf(it.Body) == rid
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/gateway/internal/computed"
+	"github.com/cleavestore/cleave/gateway/internal/document"
 	"github.com/cleavestore/cleave/gateway/internal/resourceid"
 	"github.com/cleavestore/cleave/gateway/internal/script"
 	"github.com/cleavestore/cleave/internal/sql/eval"
@@ -218,7 +219,7 @@ func withID(doc []byte) []byte {
 
 // show returns a document as the script sees it.
 func (t *scriptTx) show(stored []byte, id string, etag engine.ETag) []byte {
-	t.ids[ridOf(stored)] = id
+	t.ids[document.RIDOf(stored)] = id
 	return t.k.appendItem(nil, stored, etag, 0)
 }
 
@@ -246,7 +247,7 @@ func (t *scriptTx) linked(link string) (string, error) {
 			if err != nil {
 				return "", err
 			}
-			if ridOf(it.Body) == name {
+			if document.RIDOf(it.Body) == name {
 				return it.ID, nil
 			}
 		}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/cleavestore/cleave/engine"
+	"github.com/cleavestore/cleave/gateway/internal/document"
 	"github.com/cleavestore/cleave/gateway/internal/indexing"
 	"github.com/cleavestore/cleave/gateway/internal/keyrange"
 	"github.com/cleavestore/cleave/gateway/internal/statement"
@@ -276,7 +277,7 @@ func (c *call) runQuery(k *container, p *place, s *statement.Statement, size int
 		at.order = orderCreation
 	}
 	if at.order == orderCreation && s.MayOrder() {
-		if q, text, err = s.OrderedBy(memberRID); err != nil {
+		if q, text, err = s.OrderedBy(document.RID); err != nil {
 			return nil, err
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/cleavestore/cleave/engine"
+	"github.com/cleavestore/cleave/gateway/internal/document"
 	"github.com/cleavestore/cleave/gateway/internal/resourceid"
 )
 
@@ -410,7 +411,7 @@ func (c *call) readResource(of *owner) (*resourceRecord, error) {
 			return nil, badf("triggerOperation is %q, All, Create, Update, Replace, Upsert and Delete are possible", clip(d.TriggerOperation))
 		}
 	}
-	for _, name := range []string{memberRID, memberTS, memberSelf, memberETag, "_token", "_permissions"} {
+	for _, name := range []string{document.RID, document.TS, document.Self, document.ETag, "_token", "_permissions"} {
 		delete(all, name)
 	}
 	text, err := json.Marshal(all)

@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"encoding/json"
 	"errors"
 	"net/http"
 	"slices"
@@ -105,12 +104,12 @@ func (c *call) keyOf(k *container, key *engine.PartitionKey, given bool, op *ope
 	if given {
 		return k.checkKey(*key, given)
 	}
-	w, bad := readWritten(op.body)
+	w, bad := readDocument(op.body)
 	if bad != nil {
 		return bad
 	}
-	body := w.stored(resourceid.Item(k.rid, 0), c.o.Clock())
-	if w.id == "" {
+	body := w.Stored(resourceid.Item(k.rid, 0), c.o.Clock())
+	if w.ID == "" {
 		body = withID(body) // a pre-trigger may give the id
 	}
 	var err error
@@ -152,8 +151,10 @@ func (c *call) writeTriggered(s *script.Session, tx Tx, k *container, given *ope
 			op.body = job
 		}
 	}
-	if len(op.body) > 0 && !json.Valid(op.body) {
-		return invalidDocument(op.body)
+	if len(op.body) > 0 {
+		if _, bad := readDocument(op.body); bad != nil {
+			return bad
+		}
 	}
 	if err := c.inTx(tx, k, &op, r); err != nil {
 		return err
