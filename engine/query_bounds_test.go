@@ -101,6 +101,7 @@ func TestAnswersOverEveryBound(t *testing.T) {
 				exec.Limits.FirstStep = 1 << d.IntN(8)
 				exec.Limits.Wide, exec.Limits.TermsPerDocument = 1<<d.IntN(8), 1<<d.IntN(12)
 				exec.Limits.Inside = 1 << d.IntN(9)
+				exec.Limits.Together = 1 << d.IntN(20)
 				db.env.MemIndexes.Beyond = []int64{-db.env.Pool.Limit(), 0}[d.IntN(2)]
 				boundsQuery(t, d, c, docs)
 			}

@@ -19,11 +19,6 @@ type candidates struct {
 	*lookup
 	few   bool // the scope is one logical partition
 	order *indexOrder
-	// leftOut says that candidates that come later in the order were left out.
-	leftOut bool
-	// unsure says that candidates were taken that may not match, so that fewer may match
-	// than are wanted.
-	unsure bool
 
 	ctx     context.Context // nil: never cancelled
 	sets    planSets
@@ -32,6 +27,7 @@ type candidates struct {
 	lo, hi  *item.Key
 	limits  [2]item.KeyCopy // buffers of lo and hi
 	fits    bool            // the sources of version have indexes for the policy
+	opened  bool            // they are open, and at no key yet
 	sources []*candidateSource
 	free    []*candidateSource // for reuse
 	current *candidateSource
@@ -39,6 +35,7 @@ type candidates struct {
 	found   int64  // candidates that the plan named, of all sources
 	counted int64  // how many of these were only counted
 	keys    []byte // order keys of candidateSource.hits
+	lent    bool   // others have keys too
 	ties    int    // how many candidates of candidateSource.tied, the first by key, are still wanted; 0: all
 	// onlyCount says that only the number of candidates is wanted.
 	onlyCount bool
@@ -73,7 +70,11 @@ func (c *candidates) release() {
 	c.close()
 	c.sets.ctx = nil
 	c.sets.terms = 0
-	*c = candidates{sets: c.sets, set: c.set, limits: c.limits, sources: c.sources, free: c.free, keys: c.keys[:0]}
+	keys := c.keys[:0]
+	if c.lent {
+		keys = nil
+	}
+	*c = candidates{sets: c.sets, set: c.set, limits: c.limits, sources: c.sources, free: c.free, keys: keys}
 	candidatesPool.Put(c)
 }
 
@@ -116,11 +117,38 @@ type candidateSource struct {
 	ver item.Version
 }
 
-// open evaluates the plan for the keys from lo, inclusive, to hi, exclusive, which all
-// belong to the partition. whole says that these are all keys of the partition. open
+// begin makes a context that of the candidates.
+func (c *candidates) begin(ctx context.Context) { c.ctx, c.sets.ctx, c.set.Ctx = ctx, ctx, ctx }
+
+// open is prepare, and leaves out what is not needed in an order.
+func (c *candidates) open(p Part, v *lsm.Version, at uint64, past lifetime.Past, lo, hi *item.Key, whole bool) (bool, error) {
+	fits, err := c.prepare(p, v, at, past, lo, hi, whole)
+	if !fits || err != nil {
+		return false, err
+	}
+	if c.order != nil {
+		if err := c.order.restrict(c); err != nil {
+			return false, err
+		}
+	}
+	c.name()
+	return true, nil
+}
+
+// name counts the candidates that were found.
+func (c *candidates) name() {
+	for _, s := range c.sources {
+		if s.set != nil && !s.guessed {
+			c.found += s.count
+		}
+	}
+}
+
+// prepare evaluates the plan for the keys from lo, inclusive, to hi, exclusive, which all
+// belong to the partition. whole says that these are all keys of the partition. prepare
 // returns false if indexes cannot answer, for instance because a file has no index for
 // the policy: then the documents must be read.
-func (c *candidates) open(p Part, v *lsm.Version, at uint64, past lifetime.Past, lo, hi *item.Key, whole bool) (bool, error) {
+func (c *candidates) prepare(p Part, v *lsm.Version, at uint64, past lifetime.Past, lo, hi *item.Key, whole bool) (bool, error) {
 	c.close()
 	c.version, c.sets.ctx = v, c.ctx
 	c.lo, c.hi, c.kept = lo, hi, &p.Data().Env.Kept
@@ -168,16 +196,6 @@ func (c *candidates) open(p Part, v *lsm.Version, at uint64, past lifetime.Past,
 		}
 	}
 	c.dropEmpty()
-	if c.order != nil {
-		if err := c.order.restrict(c); err != nil {
-			return false, err
-		}
-	}
-	for _, s := range c.sources {
-		if s.set != nil && !s.guessed {
-			c.found += s.count
-		}
-	}
 	c.fits = true
 	return true, nil
 }
@@ -382,7 +400,7 @@ func (c *candidates) close() {
 	clear(c.sources)
 	c.set.Reset()
 	c.counted, c.ties, c.worth = 0, 0, 0
-	c.version, c.fits, c.sources, c.current, c.failure = nil, false, c.sources[:0], nil, nil
+	c.version, c.fits, c.opened, c.sources, c.current, c.failure = nil, false, false, c.sources[:0], nil, nil
 }
 
 // seek goes to the first candidate at or after a key, or after it if inclusive is false.
@@ -596,7 +614,10 @@ func (c *candidates) count(match func(*item.Key, *item.Version) bool) (n int64, 
 func (s *scanner) findCandidates(p Part, v *lsm.Version, at uint64, past lifetime.Past) (bool, error) {
 	c := s.candidates
 	if c.version == v {
-		if c.fits {
+		if c.opened {
+			c.opened = false
+			c.seek(c.lo, true)
+		} else if c.fits {
 			c.Next()
 		}
 		return c.fits, nil

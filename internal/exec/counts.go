@@ -290,7 +290,7 @@ func (e *Execution) countValues(c *candidates, s *candidateSource, path query.Pa
 			return nil
 		}
 		// Candidates without a term have no value at the path.
-		valued, every, err := c.present(r, span, s.lo, s.hi)
+		valued, every, err := c.present(r, valuesAt(p), s.lo, s.hi)
 		if every || err != nil {
 			return err
 		}

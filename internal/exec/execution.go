@@ -82,6 +82,9 @@ type unit struct {
 	installEpoch uint64 // installations in the container when at was taken
 	pin          bool   // at is pinned
 	same         bool   // the unit begins in the physical partition in which the previous one ends
+
+	opened *candidates // that scan reads; nil: it opens them
+	part   Part        // whose candidates are opened
 }
 
 // plan decides how the query is answered.
@@ -471,16 +474,17 @@ func (e *Execution) scan(ctx context.Context, u *unit, after *item.Key, limit in
 	sc.begin(ctx, e.h, &ScanOptions{Snapshot: e.Snapshot, Limit: limit})
 	sc.accept, sc.installEpoch, sc.pasts, sc.visited = accept, u.installEpoch, e.pasts, u.same
 	if e.look != nil && (e.look.plan.op != planAll || order != nil) {
-		c := candidatesPool.Get().(*candidates)
-		c.ctx, c.lookup, c.few, c.order, c.stepwise = ctx, e.look, u.key.Valid(), order, limit > 0
-		c.paged, c.units, c.tests, c.missed, c.seen = e.bounded(), len(e.units), t, t.missed, t.documents
+		c := u.opened
+		if c == nil {
+			c = e.candidates(u, order)
+		}
+		u.opened, u.part = nil, nil
+		c.order, c.stepwise, c.tests, c.missed, c.seen = order, limit > 0, t, t.missed, t.documents
+		c.begin(ctx)
 		sc.candidates = c
 		defer func() {
 			e.found.Add(c.found)
 			e.terms.Add(c.sets.terms)
-			if order != nil {
-				order.leftOut, order.unsure = order.leftOut || c.leftOut, order.unsure || c.unsure
-			}
 		}()
 	}
 	if u.key.Valid() {
@@ -506,6 +510,13 @@ func (e *Execution) scan(ctx context.Context, u *unit, after *item.Key, limit in
 	return err
 }
 
+// candidates returns candidates for a unit, which are to be opened. order may be nil.
+func (e *Execution) candidates(u *unit, order *indexOrder) *candidates {
+	c := candidatesPool.Get().(*candidates)
+	c.lookup, c.few, c.order, c.paged, c.units = e.look, u.key.Valid(), order, e.bounded(), len(e.units)
+	return c
+}
+
 // startOf returns the key after which the query goes on in a unit, nil for the
 // beginning of the unit. skipped: the whole unit lies before that position.
 func (e *Execution) startOf(u *unit) (after *item.Key, skipped bool) {
@@ -528,13 +539,13 @@ func (e *Execution) startOf(u *unit) (after *item.Key, skipped bool) {
 	return &item.Key{Hash: epk.Head(), EPK: epk.Bytes(), PK: e.After.Key.Encoded(), ID: bytesOfID(e.After.ID)}, false
 }
 
-// each processes all units, several at a time. Each goroutine makes a worker,
-// which takes the next unit until a worker has an error.
-func (e *Execution) each(worker func() (work func(ctx context.Context, i int) error, done func() error)) error {
-	n := min(runtime.GOMAXPROCS(0), len(e.units))
+// each processes the units from one to another, several at a time. Each goroutine makes a
+// worker, which takes the next unit until a worker has an error.
+func (e *Execution) each(from, to int, worker func() (work func(ctx context.Context, i int) error, done func() error)) error {
+	n := min(runtime.GOMAXPROCS(0), to-from)
 	if n <= 1 {
 		work, done := worker()
-		for i := range e.units {
+		for i := from; i < to; i++ {
 			if err := work(e.ctx, i); err != nil {
 				return err
 			}
@@ -550,8 +561,8 @@ func (e *Execution) each(worker func() (work func(ctx context.Context, i int) er
 		work, done := worker()
 		var err error
 		for err == nil {
-			i := int(next.Add(1)) - 1
-			if i >= len(e.units) {
+			i := from + int(next.Add(1)) - 1
+			if i >= to {
 				break
 			}
 			err = work(ctx, i)

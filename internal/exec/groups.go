@@ -78,7 +78,7 @@ func (e *Execution) makeGroups() (all *query.Grouper, end []byte, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	err = e.each(func() (func(context.Context, int) error, func() error) {
+	err = e.each(0, len(e.units), func() (func(context.Context, int) error, func() error) {
 		groups := e.Select.Grouper()
 		t := e.tester()
 		var order *indexOrder
@@ -136,7 +136,7 @@ func (e *Execution) groupOrder() (*indexOrder, error) {
 	}
 	o := *e.ordered
 	o.groups, o.most = true, max(e.groupsWanted, e.reach)
-	o.reach, o.inside = o.most, Limits.Inside
+	o.reach = o.most
 	paths := 0
 	for x := &o; x != nil; x = x.next {
 		paths++

@@ -86,9 +86,10 @@ func (w *groupWalk) inAll(sources []*groupSource, fn func() error) error {
 
 // absent makes the group of the candidates without a value.
 func (w *groupWalk) absent() error {
+	values := &planNode{op: planSpans, spans: []index.Span{w.span}}
 	for _, s := range w.sources {
 		err := s.Use(func(r *index.Reader) error {
-			some, all, err := w.c.present(r, w.span, s.lo, s.hi)
+			some, all, err := w.c.present(r, values, s.lo, s.hi)
 			if all || err != nil {
 				return err
 			}

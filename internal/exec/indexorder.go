@@ -25,8 +25,6 @@ type indexOrder struct {
 	single  bool // no other path decides between candidates with one value
 	most    int  // how many candidates are wanted
 	reach   int  // how many are taken if some of them may not match
-	expect  int  // how many candidates of this unit are before the end of top; 0: not known
-	inside  int  // number of candidates with one value from which on they may be walked: see orderinside.go
 	after   *orderPoint
 	leftOut bool        // scans with this order have left out candidates
 	unsure  bool        // scans with this order have taken candidates that may not match
@@ -43,7 +41,6 @@ type indexOrder struct {
 	equal     []index.Value
 	top       *toprows.Shared // the first rows so far, of all units
 	key       []byte          // order key of the current candidate, from its term; nil: only the document has it
-	told      *told           // what restrict tells of the candidates; nil: it restricts them. See spread.go
 }
 
 // orderHit is a candidate whose order key is known from a term: it is
@@ -91,34 +88,39 @@ func (n *planNode) without(span index.Span) *planNode {
 	return nil
 }
 
-// restrict leaves out candidates that are not needed: it keeps those that come first
-// in the order, behind o.after, as many as are wanted. If some may not match, it keeps
-// o.reach of them.
-func (o *indexOrder) restrict(c *candidates) error {
+// restrict leaves out candidates that are not needed: of several units, which are in key order,
+// it keeps those that come first in the order, behind o.after, as many as are wanted. If some
+// may not match, it keeps o.reach of them.
+func (o *indexOrder) restrict(list ...*candidates) error {
 	total := int64(0)
-	c.unsure = !c.exact || c.few // of one logical partition, some may be overwritten
-	w := orderWalk{o: o, top: o, c: c, sets: &c.sets, most: o.most, expect: o.expect}
+	c := list[0]
+	w := orderWalk{o: o, top: o, c: c, sets: &c.sets, most: o.most}
 	if o.top != nil {
 		w.last = o.top.Last()
 	}
-	c.keys = c.keys[:0]
-	for _, s := range c.sources {
-		if s.set == nil {
-			continue // a memtable without an index: all of it is read
-		}
-		total += s.count
-		c.unsure = c.unsure || s.guessed
-		w.sources = append(w.sources, &orderSource{candidateSource: s, in: s.set})
+	if c.keys = c.keys[:0]; c.lent {
+		c.keys, c.lent = nil, false
 	}
-	if c.unsure {
+	for _, of := range list {
+		w.unsure = w.unsure || !of.exact || of.few // of one logical partition, some may be overwritten
+		for _, s := range of.sources {
+			if s.set == nil {
+				continue // a memtable without an index: all of it is read
+			}
+			total += s.count
+			w.unsure = w.unsure || s.guessed
+			w.sources = append(w.sources, &orderSource{candidateSource: s, of: of, i: len(w.sources), in: s.set})
+		}
+	}
+	if w.unsure {
 		w.most = o.reach
 	}
-	if c.unsure && o.told == nil && int64(w.wanted()) >= total/2 {
-		w.most, w.expect = int(total), 0
+	if w.unsure && int64(w.most) >= total/2 {
+		w.most = int(total)
 	}
 	w.left = Limits.TermsPerDocument*total + termsPerLookup
 	err := errFarApart
-	if total > int64(w.wanted()) || o.told != nil && total > 0 {
+	if total > int64(w.most) {
 		err = w.inAll(w.sources, func() error {
 			if wideErr := w.widen(total); wideErr != nil {
 				return wideErr
@@ -127,7 +129,7 @@ func (o *indexOrder) restrict(c *candidates) error {
 				return cmp.Or(farErr, errFarApart)
 			}
 			for _, s := range w.sources {
-				s.out = c.sets.get(s.lo, s.hi)
+				s.out = w.sets.get(s.lo, s.hi)
 			}
 			if o.falling {
 				return w.falling()
@@ -139,26 +141,32 @@ func (o *indexOrder) restrict(c *candidates) error {
 		if err == nil {
 			s.set, s.out, s.count = s.out, s.set, int64(s.taken)
 		}
-		if w.ties == 0 || err != nil {
+		if s.of != w.tied || err != nil {
 			s.tied = s.tied[:0]
 		}
 		if s.out != nil {
-			c.sets.put(s.out)
+			w.sets.put(s.out)
 		}
-		if err != nil || c.unsure {
+		if err != nil || w.unsure {
 			s.hits = s.hits[:0]
 		}
 		slices.SortFunc(s.hits, func(a, b orderHit) int { return cmp.Compare(a.at, b.at) })
 	}
+	for _, other := range list[1:] {
+		other.keys, other.lent, c.lent = c.keys, true, true
+	}
 	if err == errFarApart {
-		o.told.retract(0)
 		for _, s := range w.sources {
 			s.guessed = s.guessed || s.loose
-			c.unsure = c.unsure || s.loose
+			w.unsure = w.unsure || s.loose
 		}
+		o.unsure = o.unsure || w.unsure
 		return nil
 	}
-	c.leftOut, c.ties = c.leftOut || w.more, w.ties
+	if w.tied != nil {
+		w.tied.ties = w.ties
+	}
+	o.leftOut, o.unsure = o.leftOut || w.more, o.unsure || w.unsure
 	return err
 }
 
@@ -168,7 +176,17 @@ var errFarApart = errors.New("candidates are far apart")
 // far says whether the walk should not begin, since the candidates wanted of so many are
 // likely to lie among too many terms.
 func (w *orderWalk) far(total int64) (bool, error) {
+	isFar := func(terms int64) bool {
+		return float64(terms)*float64(min(int64(w.wanted()), total))/float64(total) > float64(w.left)
+	}
 	terms := int64(0)
+	for _, s := range w.sources {
+		terms += int64(s.r.Info().Items)
+	}
+	if !w.o.elements && !isFar(terms) {
+		return false, nil // no document has two terms at the path
+	}
+	terms = 0
 	for _, s := range w.sources {
 		n, err := s.r.Estimate(w.o.span)
 		if err != nil {
@@ -176,32 +194,28 @@ func (w *orderWalk) far(total int64) (bool, error) {
 		}
 		terms += n
 	}
-	return float64(terms)*float64(min(int64(w.wanted()), total))/float64(total) > float64(w.left), nil
+	return isFar(terms), nil
 }
 
-// wanted returns how many candidates are still likely to be taken.
-func (w *orderWalk) wanted() int {
-	if w.expect > 0 {
-		return max(1, min(w.most, w.expect)-w.taken)
-	}
-	return w.most - w.taken
-}
+// wanted returns how many candidates are still to be taken.
+func (w *orderWalk) wanted() int { return w.most - w.taken }
 
 // orderWalk takes candidates of all sources term by term.
 type orderWalk struct {
 	o       *indexOrder
 	top     *indexOrder // of which o is the order itself, or one that follows
 	prefix  []byte      // with one that follows: order key of the values before
-	c       *candidates
+	c       *candidates // of the first unit
 	sets    *planSets
-	sources []*orderSource
-	most    int   // how many are wanted
-	expect  int   // see indexOrder
-	left    int64 // terms that may still be walked
+	sources []*orderSource // of one unit after the other
+	unsure  bool           // some of the candidates may not match
+	most    int            // how many are wanted
+	left    int64          // terms that may still be walked
 	taken   int
-	more    bool   // candidates were left out
-	ties    int    // see candidates.ties; of the last term
-	group   string // prefix that the strings of the present group share; see take
+	more    bool        // candidates were left out
+	tied    *candidates // the unit of which more than are wanted were taken; nil: none
+	ties    int         // see candidates.ties; of tied
+	group   string      // prefix that the strings of the present group share; see take
 	list    []uint32
 
 	last     []byte // key of the last wanted row; nil: there are fewer rows than wanted
@@ -230,7 +244,7 @@ func (w *orderWalk) beginKey(keys []byte) bool {
 	from := len(w.c.keys)
 	w.c.keys = keys
 	key := keys[from:]
-	if w.o.single && !w.o.elements && !w.c.unsure && w.o == w.top {
+	if w.o.single && !w.o.elements && !w.unsure && w.o == w.top {
 		w.from, w.to = uint32(from), uint32(len(w.c.keys))
 	} else {
 		w.c.keys = w.c.keys[:from]
@@ -264,6 +278,8 @@ func (w *orderWalk) behindLast(last []byte) bool {
 // orderSource is a source with a cursor over its terms.
 type orderSource struct {
 	*candidateSource
+	of  *candidates // which it belongs to
+	i   int         // its index in orderWalk.sources
 	r   *index.Reader
 	cur *index.Cursor
 	ok  bool
@@ -331,6 +347,20 @@ func (w *orderWalk) falling() error {
 // terms takes the candidates of one term after another, from all sources that have
 // the term.
 func (w *orderWalk) terms(advance func(*orderSource) bool) error {
+	queue := make([]*orderSource, 0, len(w.sources)) // that are at a term, the first one last
+	enter := func(s *orderSource) error {
+		if !s.ok {
+			return s.cur.Err()
+		}
+		at, _ := slices.BinarySearchFunc(queue, s, w.later)
+		queue = slices.Insert(queue, at, s)
+		return nil
+	}
+	for _, s := range w.sources {
+		if err := enter(s); err != nil {
+			return err
+		}
+	}
 	var at []*orderSource
 	for {
 		if err := w.sets.ended(); err != nil {
@@ -341,39 +371,32 @@ func (w *orderWalk) terms(advance func(*orderSource) bool) error {
 		}
 		w.sets.terms++
 		at = at[:0]
-		for _, s := range w.sources {
-			if !s.ok {
-				if err := s.cur.Err(); err != nil {
-					return err
-				}
-				continue
-			}
-			c := -1
-			if len(at) > 0 {
-				if c = bytes.Compare(s.cur.Key(), at[0].cur.Key()); w.o.falling {
-					c = -c
-				}
-			}
-			if c < 0 {
-				at = at[:0]
-			}
-			if c <= 0 {
-				at = append(at, s)
-			}
+		for n := len(queue); n > 0 && (len(at) == 0 || bytes.Equal(queue[n-1].cur.Key(), at[0].cur.Key())); n-- {
+			at, queue = append(at, queue[n-1]), queue[:n-1]
 		}
 		if len(at) == 0 {
 			return nil
 		}
-		before, runs := w.taken, w.top.told.len()
 		more, err := w.take(at)
-		w.tell(before, runs)
 		if !more || err != nil {
 			return err
 		}
 		for _, s := range at {
 			s.ok = advance(s)
+			if err := enter(s); err != nil {
+				return err
+			}
 		}
 	}
+}
+
+// later compares sources, of which none is like another: the one at the later term comes first.
+func (w *orderWalk) later(a, b *orderSource) int {
+	c := bytes.Compare(b.cur.Key(), a.cur.Key())
+	if w.o.falling {
+		c = -c
+	}
+	return cmp.Or(c, b.i-a.i)
 }
 
 // take takes the candidates with the present term. at has the sources at that term.
@@ -405,7 +428,7 @@ func (w *orderWalk) take(at []*orderSource) (bool, error) {
 		w.more = true
 		return false, nil
 	}
-	if w.taken >= w.most || w.c.unsure || w.o.next != nil || w.top.told != nil {
+	if w.taken >= w.most || w.unsure || w.o.next != nil {
 		if w.value = firstOrder(&term); w.o.falling {
 			query.Invert(w.value)
 		}
@@ -443,7 +466,7 @@ func (w *orderWalk) take(at []*orderSource) (bool, error) {
 // there are as many rows as are wanted before those that are left out.
 func (w *orderWalk) leave(end []byte) {
 	w.more = true
-	if o := w.top; o.groups || w.c.unsure || o.told != nil {
+	if o := w.top; o.groups || w.unsure {
 		o.end = earlier(o.end, append(w.prefix[:len(w.prefix):len(w.prefix)], end...))
 	}
 }
@@ -451,7 +474,7 @@ func (w *orderWalk) leave(end []byte) {
 // leaveAt is leave for candidates of a source with the present value.
 func (w *orderWalk) leaveAt(s *orderSource, at uint32) error {
 	w.more = true
-	if !w.c.unsure || w.top.told != nil {
+	if !w.unsure {
 		return nil
 	}
 	var k item.Key
@@ -481,14 +504,23 @@ func firstOrder(t *index.Term) []byte {
 // first is set, it takes only those behind after, if that is not nil, and from each
 // source no more than are still wanted.
 func (w *orderWalk) takeTerm(at []*orderSource, after *item.Key, first bool) error {
-	before := w.taken
+	return w.takeValue(at, nil, after, first)
+}
+
+// takeValue is takeTerm; if sets is not nil, it takes what these have of the sources.
+func (w *orderWalk) takeValue(at []*orderSource, sets []*index.Set, after *item.Key, first bool) error {
 	for _, s := range w.sources {
 		s.tied = s.tied[:0]
 	}
-	for _, s := range at {
+	before := w.taken
+	for i, s := range at {
 		from, most := s.lo, int(^uint(0)>>1)
 		if first {
-			most = max(w.most, w.top.told.most()) - before
+			// The candidates of one unit come before those of the next.
+			if i > 0 && s.of != at[i-1].of {
+				before = w.taken
+			}
+			most = max(0, w.most-before)
 			if after != nil {
 				var err error
 				if from, _, err = s.Cut(after, nil); err != nil {
@@ -496,12 +528,18 @@ func (w *orderWalk) takeTerm(at []*orderSource, after *item.Key, first bool) err
 				}
 			}
 		}
-		if err := w.takeSome(s, s.cur.Posting(), from, most); err != nil {
+		var err error
+		if sets != nil {
+			err = w.takeSet(s, sets[i], from, most)
+		} else {
+			err = w.takeSome(s, s.cur.Posting(), from, most)
+		}
+		if err != nil {
 			return err
 		}
-	}
-	if first && len(at) > 1 && w.taken > w.most && !w.c.unsure && !w.o.elements {
-		w.ties, w.more = w.most-before, true
+		if first && w.tied == nil && w.taken > w.most && !w.unsure && !w.o.elements {
+			w.tied, w.ties, w.more = s.of, w.most-before, true
+		}
 	}
 	return nil
 }
@@ -582,7 +620,6 @@ func (w *orderWalk) takeRest() error {
 	}
 	a := w.o.after
 	begins := a != nil && a.value.Empty()
-	before, runs := w.taken, w.top.told.len()
 	if w.value = []byte{byte(jsondoc.KindUndefined)}; w.o.falling {
 		query.Invert(w.value)
 	}
@@ -595,8 +632,9 @@ func (w *orderWalk) takeRest() error {
 		}
 	}()
 	total := 0
+	values := valuesAt(w.o.path)
 	for i, s := range w.sources {
-		valued, all, err := w.c.present(s.r, index.Exists(w.o.path), s.lo, s.hi)
+		valued, all, err := w.c.present(s.r, values, s.lo, s.hi)
 		if err != nil {
 			return err
 		}
@@ -614,25 +652,15 @@ func (w *orderWalk) takeRest() error {
 			return err
 		}
 	}
-	for i, s := range w.sources {
-		var err error
-		from, most := s.lo, int(^uint(0)>>1)
-		if w.o.single {
-			most = max(w.most, w.top.told.most()) - before
-			if begins {
-				from, _, err = s.Cut(&a.key, nil)
-			}
-		}
-		if err == nil {
-			err = w.takeSet(s, rest[i], from, most)
-		}
-		if err != nil {
-			return err
-		}
+	var after *item.Key
+	if begins {
+		after = &a.key
+	}
+	if err := w.takeValue(w.sources, rest, after, w.o.single); err != nil {
+		return err
 	}
 	if begins && !w.o.single {
 		w.taken = 0 // it is not known which of these come behind the point
 	}
-	w.tell(before, runs)
 	return nil
 }

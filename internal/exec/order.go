@@ -144,19 +144,20 @@ func (e *Execution) pass(start *passStart) (rows *toprows.Rows, more bool, err e
 		most = e.most(false, start.first)
 	}
 	tested := e.documents.Load()
-	var left []byte // sort key from which on candidates were left out
-	var expect []int
+	var left []byte  // sort key from which on candidates were left out
 	var leftOut bool // candidates that come after all rows were left out
 	var unsure bool  // candidates were taken that may not match
 	if first != nil {
-		if expect, left, err = e.spread(first); err != nil {
-			return nil, false, err
-		}
-		first.top = &toprows.Shared{Rows: toprows.Rows{Most: most, Memory: Limits.OrderMemory, End: left}}
+		first.top = &toprows.Shared{Rows: toprows.Rows{Most: most, Memory: Limits.OrderMemory}}
 		first.top.Reserve(min(most, keptRows))
 		all = &first.top.Rows
+		defer func() {
+			for i := range e.units {
+				e.drop(&e.units[i])
+			}
+		}()
 	}
-	err = e.each(func() (func(context.Context, int) error, func() error) {
+	worker := func() (func(context.Context, int) error, func() error) {
 		t := e.tester()
 		var order *indexOrder
 		var top *toprows.Rows
@@ -218,9 +219,7 @@ func (e *Execution) pass(start *passStart) (rows *toprows.Rows, more bool, err e
 			return nil, false, nil
 		}
 		work := func(ctx context.Context, i int) error {
-			if at = i; expect != nil {
-				order.expect = expect[i]
-			}
+			at = i
 			return e.scan(ctx, &e.units[i], nil, 0, order, t, accept, func(*Row) bool { return true })
 		}
 		return work, func() error {
@@ -239,9 +238,16 @@ func (e *Execution) pass(start *passStart) (rows *toprows.Rows, more bool, err e
 			}
 			return nil
 		}
-	})
-	if err != nil {
-		return nil, false, err
+	}
+	for from, to := 0, len(e.units); from < len(e.units); from = to {
+		if first != nil {
+			if to, err = e.spread(first, from); err != nil {
+				return nil, false, err
+			}
+		}
+		if err = e.each(from, to, worker); err != nil {
+			return nil, false, err
+		}
 	}
 	if left != nil {
 		all.Merge(&toprows.Rows{End: left})
@@ -282,7 +288,7 @@ func (e *Execution) orderFrom(start *passStart, most int) (*indexOrder, error) {
 		return nil, nil
 	}
 	o := *e.ordered
-	o.most, o.reach, o.inside = most, max(most, e.reach), max(1, Limits.Inside/len(e.units))
+	o.most, o.reach = most, max(most, e.reach)
 	if start.after == nil {
 		return &o, nil
 	}

@@ -15,7 +15,7 @@ import (
 
 // dense says whether so many candidates with one value are many more than are wanted.
 func (w *orderWalk) dense(n int) bool {
-	return w.o.next != nil && n >= w.top.inside && n > 2*w.wanted()
+	return w.o.next != nil && n >= Limits.Inside && n > 2*w.wanted()
 }
 
 // inside takes the candidates with the present term in the order of the next path. begins
@@ -55,18 +55,17 @@ func (w *orderWalk) insideSets(at []*orderSource, sets []*index.Set, n int, begi
 	if !begins {
 		next.after = nil
 	}
-	sub := orderWalk{o: &next, top: w.top, c: w.c, sets: w.sets, most: w.most - w.taken, expect: max(0, w.expect-w.taken), left: Limits.TermsPerDocument*int64(n) + termsPerLookup}
+	sub := orderWalk{o: &next, top: w.top, c: w.c, sets: w.sets, unsure: w.unsure, most: w.most - w.taken, left: Limits.TermsPerDocument*int64(n) + termsPerLookup}
 	sub.prefix = append(bytes.Clone(w.prefix), w.value...)
 	if last, ok := bytes.CutPrefix(w.last, w.value); ok && w.last != nil {
 		sub.last = last
 	}
 	for i, s := range at {
-		o := &orderSource{candidateSource: s.candidateSource, r: s.r, cur: w.sets.cursor(s.r), in: sets[i], out: w.sets.get(s.lo, s.hi)}
+		o := &orderSource{candidateSource: s.candidateSource, of: s.of, i: i, r: s.r, cur: w.sets.cursor(s.r), in: sets[i], out: w.sets.get(s.lo, s.hi)}
 		defer w.sets.release(o.cur)
 		defer w.sets.put(o.out)
 		sub.sources = append(sub.sources, o)
 	}
-	runs := w.top.told.len()
 	far, err := sub.far(int64(n))
 	if far || err != nil {
 		return false, err
@@ -77,7 +76,6 @@ func (w *orderWalk) insideSets(at []*orderSource, sets []*index.Set, n int, begi
 		err = sub.rising()
 	}
 	if errors.Is(err, errFarApart) {
-		w.top.told.retract(runs)
 		return false, nil
 	}
 	if err != nil {
@@ -88,6 +86,6 @@ func (w *orderWalk) insideSets(at []*orderSource, sets []*index.Set, n int, begi
 		s.taken += sub.sources[i].taken
 	}
 	w.taken += sub.taken
-	w.more, w.ties = w.more || sub.more, sub.ties
+	w.more, w.ties, w.tied = w.more || sub.more, sub.ties, sub.tied
 	return true, nil
 }

@@ -253,7 +253,7 @@ func (s *scanner) runAt(p Part, part partmap.Range, at uint64, yield func(*Row) 
 	for {
 		s.limit(p, part)
 		s.closeCursors()
-		if s.candidates != nil {
+		if s.candidates != nil && !s.candidates.opened {
 			s.candidates.close()
 		}
 		err := s.batches(p, at, yield)

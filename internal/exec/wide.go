@@ -194,10 +194,14 @@ func (c *candidates) settle(s *candidateSource) {
 	}
 }
 
-// present returns the ordinals of an index that have a term of a span with all values at
-// a path. all says that these are all ordinals: then the set may be nil.
-func (c *candidates) present(r *index.Reader, span index.Span, lo, hi uint32) (set *index.Set, all bool, err error) {
-	plan := &planNode{op: planSpans, spans: []index.Span{span}}
+// valuesAt returns the plan for the documents with a value at a path.
+func valuesAt(path index.Path) *planNode {
+	return &planNode{op: planSpans, spans: []index.Span{index.Exists(path)}}
+}
+
+// present returns the ordinals of an index that the plan of valuesAt gives. all says that
+// these are all ordinals: then the set may be nil.
+func (c *candidates) present(r *index.Reader, plan *planNode, lo, hi uint32) (set *index.Set, all bool, err error) {
 	q := plan.question()
 	kept, full, _ := c.kept.Set(r, q)
 	if full {
@@ -210,7 +214,7 @@ func (c *candidates) present(r *index.Reader, span index.Span, lo, hi uint32) (s
 	items := r.Info().Items
 	every := c.sets.get(0, items)
 	defer c.sets.put(every)
-	n, err := r.UnionCount(lsm.OrBackground(c.sets.ctx), span, every)
+	n, err := r.UnionCount(lsm.OrBackground(c.sets.ctx), plan.spans[0], every)
 	c.sets.terms += n
 	if err != nil {
 		return set, false, err
