@@ -1,6 +1,7 @@
 package group
 
 import (
+	"bytes"
 	"slices"
 
 	pb "go.etcd.io/raft/v3/raftpb"
@@ -14,9 +15,20 @@ import (
 // So a replica that may not be elected, and is asked to vote for one with a shorter log, tells all members what was
 // committed. It sends what the leader of its term could have sent: an append without entries. Of a receiver
 // that has the entry, and only of such a one, it raises the commit. That an entry of an index and a term is
-// committed stays true whoever says it, so nothing depends on the term in which it is said. The receivers
-// may take the sender for the leader until the next timeout of an election; it is elected by nobody and
-// proposes nothing.
+// committed stays true whoever says it, so nothing depends on the term in which it is said. Raft takes the sender of an
+// append for the leader, and would send it what is for the leader; so the receiver forgets that at once.
+
+// notLeading marks such an append.
+var notLeading = []byte("not of a leader")
+
+// step gives raft a message. What raft refuses is for nobody.
+func (g *Group) step(m *pb.Message) {
+	g.node.Step(m)
+	if m.GetType() == pb.MsgApp && bytes.Equal(m.GetContext(), notLeading) {
+		_ = g.node.ForgetLeader() // only a leader refuses
+	}
+	g.inform(m)
+}
 
 // inform answers a request to vote with what was committed, if this replica may not be elected and the one that
 // asks lacks some of it.
@@ -34,7 +46,7 @@ func (g *Group) inform(m *pb.Message) {
 	}
 	for _, id := range slices.Concat(conf.GetVoters(), conf.GetVotersOutgoing(), conf.GetLearners()) {
 		g.send = append(g.send, &pb.Message{
-			Type: pb.MsgApp.Enum(), From: new(g.Replica()), To: new(id), Term: new(g.Term()), LogTerm: new(term), Index: new(at), Commit: new(at),
+			Type: pb.MsgApp.Enum(), From: new(g.Replica()), To: new(id), Term: new(g.Term()), LogTerm: new(term), Index: new(at), Commit: new(at), Context: notLeading,
 		})
 	}
 }

@@ -82,4 +82,7 @@ func TestInform(t *testing.T) {
 	if conf := two.g.Config(); two.g.Applied() != at || !slices.Contains(conf.GetVoters(), 3) || slices.Contains(conf.GetVoters(), 1) {
 		t.Errorf("entry %d of %d is applied: %v", two.g.Applied(), at, conf)
 	}
+	if two.g.Leader() != 0 {
+		t.Errorf("it takes replica %d for the leader", two.g.Leader())
+	}
 }

@@ -355,8 +355,7 @@ func (g *Group) Step(m *pb.Message) error {
 			g.readIndex(func() { g.node.Step(m) })
 			return nil
 		}
-		g.node.Step(m) // what it refuses is for nobody
-		g.inform(m)
+		g.step(m)
 		return nil
 	})
 }
