@@ -10,7 +10,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -140,20 +139,14 @@ func placeOf(key engine.PartitionKey) (epk partmap.EPK, err error) {
 // route returns the group that has a place of the key space.
 func (c *Client) route(container string, epk partmap.EPK) (*groupState, error) {
 	p := c.routes.now.Load()
-	groups, found := p.groups[container]
-	if !found {
+	if _, found := p.groups[container]; !found {
 		return nil, fmt.Errorf("container %q: %w", container, engine.ErrNoContainer)
 	}
-	at, _ := slices.BinarySearchFunc(groups, epk, func(g *groupState, e partmap.EPK) int { // the first one that ends behind it
-		if g.Range.Max.Compare(&e) <= 0 {
-			return -1
-		}
-		return 1
-	})
-	if at == len(groups) || !groups[at].Range.Contains(&epk) {
+	g, _ := p.find(container, &epk)
+	if g == nil {
 		return p.gap, nil
 	}
-	return groups[at], nil
+	return g, nil
 }
 
 // GroupOf returns the group of a partition key, 0 if there is no such container, or the client

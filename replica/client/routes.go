@@ -43,6 +43,21 @@ type picture struct {
 	gap     *groupState // what is asked for keys of which no group is known
 }
 
+// find returns the group of a container that has a key, nil if none is known. known says that the container is.
+func (p *picture) find(container string, key *partmap.EPK) (g *groupState, known bool) {
+	groups, known := p.groups[container]
+	at, _ := slices.BinarySearchFunc(groups, key, func(g *groupState, e *partmap.EPK) int { // the first one that ends behind it
+		if g.Range.Max.Compare(e) <= 0 {
+			return -1
+		}
+		return 1
+	})
+	if at == len(groups) || !groups[at].Range.Contains(key) {
+		return nil, known
+	}
+	return groups[at], known
+}
+
 // groupState is what the client knows of a group.
 type groupState struct {
 	ID       uint64

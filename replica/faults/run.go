@@ -157,8 +157,10 @@ func Run(ctx context.Context, cfg Config) (r Result, err error) {
 		return r, err
 	}
 	w.start(cfg.Seed)
+	w.startFeeds(cfg.Seed)
 	err = w.schedule(ctx, &cfg, &r)
 	w.stop.Store(true)
+	w.ends()
 	w.tasks.Wait()
 	if err == nil {
 		err = w.recovered(ctx)

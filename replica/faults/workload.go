@@ -35,6 +35,8 @@ type workload struct {
 	stop  atomic.Bool
 	acks  atomic.Int64
 	tasks sync.WaitGroup
+	feeds []*feed
+	ends  context.CancelFunc // of the feed that follows
 
 	mu      sync.Mutex
 	logs    map[string]*sequence
@@ -193,6 +195,21 @@ func (w *workload) start(seed uint64) {
 	}
 }
 
+// startFeeds starts two who follow the changes: one all the time, and one that ends again and again.
+func (w *workload) startFeeds(seed uint64) {
+	ctx, cancel := context.WithCancel(context.Background())
+	w.ends = cancel
+	follows, goesOn := w.newFeed("a feed that follows"), w.newFeed("a feed that goes on from positions")
+	w.tasks.Go(func() { follows.follow(ctx, w.cl) })
+	rng := rand.New(rand.NewPCG(seed, 1<<32))
+	w.tasks.Go(func() {
+		for !w.stop.Load() {
+			goesOn.some(ctx, w.near[rng.IntN(len(w.near))], rng)
+			time.Sleep(breath)
+		}
+	})
+}
+
 func (w *workload) register(me int, rng *rand.Rand, n int) {
 	k := rng.IntN(registerCount)
 	key := fmt.Sprint("r", k)
@@ -326,6 +343,11 @@ func (w *workload) finish() error {
 		wrong := s.judge(numbers(docs), true)
 		w.j.check(wrong == "", "%s in the end: %s", key, wrong)
 		keys = append(keys, key)
+	}
+	for _, f := range w.feeds {
+		if err := f.finish(w); err != nil {
+			return err
+		}
 	}
 	docs, err := w.scan(strong, "bank")
 	if err != nil {

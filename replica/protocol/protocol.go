@@ -16,7 +16,9 @@
 //	     23 query:   number | group | level | container | partition key, empty: a range | from | to |
 //	                 query in SQL | its parameters as JSON | limit | continuation
 //	     24 answer:  number | code (1) | leader | applied | the rest
+//	     25 changes: number | group | strong (1) | container | min | max | position | limit
 //
+//	min, max: of the range, as effective partition keys
 //	level: 1 byte; of session: index; of bounded staleness: index | age (ms) | entries
 //
 //	code 0, carried out:  of propose: index | duplicate (1) | n × batch
@@ -29,6 +31,7 @@
 //	                      of export:  size | index | content from the offset on
 //	                      of query:   done (1) | n × (etag (8), 0: of no item | length | result) |
 //	                                  continuation | short one | documents read | bytes of them
+//	                      of changes: more (1) | position | n × (partition key | sequence | item)
 //	else:                 text of the error
 //	batch:                code (1) | code 0: n | n × (etag (8) | sequence | modified); else text
 //	item:                 length | id | etag (8) | modified | length | body
@@ -60,6 +63,7 @@ const (
 	Export  = transport.FirstOfClients + 6
 	Query   = transport.FirstOfClients + 7
 	Answer  = transport.FirstOfClients + 8
+	Changes = transport.FirstOfClients + 9
 )
 
 // MaxScan is how many items an answer to a scan has at most.
@@ -163,6 +167,7 @@ type Request struct {
 	Command   []byte
 	Read      ReadRequest
 	Change    Change
+	Changes   ChangesRequest
 	Offset    uint64 // of Export
 	Alone     bool   // of Export: no leader is to be asked
 }
@@ -209,6 +214,11 @@ func DecodeRequest(kind transport.Kind, b []byte) (q Request, err error) {
 	case Status, Routes:
 	case Alter:
 		q.Change.decode(&r)
+	case Changes:
+		err = q.Changes.decode(&r)
+		if q.Group = q.Changes.Group; err != nil {
+			return q, err
+		}
 	default:
 		return q, fmt.Errorf("kind %d of a request: %w", kind, errors.ErrUnsupported)
 	}
@@ -240,11 +250,7 @@ func (h *Head) AppendOutcome(dst []byte, o *group.Outcome) []byte {
 		return h.AppendError(dst, o.Err)
 	}
 	dst = binary.AppendUvarint(h.append(dst, 0), o.Index)
-	duplicate := byte(0)
-	if o.Duplicate {
-		duplicate = 1
-	}
-	dst = binary.AppendUvarint(append(dst, duplicate), uint64(len(o.Results)))
+	dst = binary.AppendUvarint(append(dst, flagOf(o.Duplicate)), uint64(len(o.Results)))
 	for i := range o.Results {
 		b := &o.Results[i]
 		if b.Err != nil {
@@ -274,11 +280,7 @@ func (h *Head) AppendItem(dst []byte, it *engine.Item) []byte {
 
 // AppendItems appends the answer to Scan. more says that there are items behind them.
 func (h *Head) AppendItems(dst []byte, items []engine.Item, more bool) []byte {
-	flag := byte(0)
-	if more {
-		flag = 1
-	}
-	dst = binary.AppendUvarint(append(h.append(dst, 0), flag), uint64(len(items)))
+	dst = binary.AppendUvarint(append(h.append(dst, 0), flagOf(more)), uint64(len(items)))
 	for i := range items {
 		dst = appendItem(dst, &items[i])
 	}

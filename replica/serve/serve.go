@@ -51,6 +51,8 @@ func Client(ctx context.Context, h *host.Host, c *transport.Conn) {
 			s.change(&q)
 		case protocol.Export:
 			s.exportPart(&q)
+		case protocol.Changes:
+			s.changes(&q)
 		}
 	}
 }

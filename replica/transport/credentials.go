@@ -4,6 +4,7 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
@@ -240,9 +241,10 @@ func writeNew(name string, b []byte, mode os.FileMode) (err error) {
 
 // Credentials are the certificate and the key of a node or client, and its authority.
 type Credentials struct {
-	pool *x509.CertPool
-	pair tls.Certificate
-	dir  string
+	pool      *x509.CertPool
+	pair      tls.Certificate
+	dir       string
+	authority [8]byte
 }
 
 // LoadCredentials reads the files of IssueNode or IssueClient. Error: ErrCertificate, with the
@@ -261,8 +263,22 @@ func LoadCredentials(dir string) (*Credentials, error) {
 	if !c.pool.AppendCertsFromPEM(b) {
 		return nil, fmt.Errorf("%s: %w: the file has no certificate", name, ErrCertificate)
 	}
+	block, _ := pem.Decode(b)
+	if block == nil {
+		return nil, fmt.Errorf("%s: %w: it does not begin with a certificate", name, ErrCertificate)
+	}
+	authority, err := x509.ParseCertificate(block.Bytes)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w: %w", name, ErrCertificate, err)
+	}
+	sum := sha256.Sum256(authority.RawSubjectPublicKeyInfo)
+	copy(c.authority[:], sum[:])
 	return c, nil
 }
+
+// Authority returns what tells a cluster from others: a digest of the public key of its authority, which stays when
+// certificates are renewed.
+func (c *Credentials) Authority() [8]byte { return c.authority }
 
 // CheckNode returns nil if the certificate is that of a node and of its authority.
 func (c *Credentials) CheckNode(node uint64, now time.Time) error {

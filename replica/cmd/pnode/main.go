@@ -4,6 +4,7 @@
 //	pnode serve DIR/node1 runs a node
 //	pnode status DIR      shows all nodes and groups
 //	pnode demo            starts three nodes, kills leaders, splits a partition and adds a node while writes go on, and reads back what was acknowledged
+//	pnode changes DIR orders  shows what was written to a container
 //	pnode promote DIR --region R  makes the readers of a region voters, when that of the voters is lost
 //	pnode bench           starts three nodes and measures them
 //
@@ -32,6 +33,7 @@ type commands struct {
 	Drop      dropCommand      `cmd:"" help:"Drop a container with all its items, for good."`
 	Backup    backupCommand    `cmd:"" help:"Back up every group of a cluster, each from one replica."`
 	Restore   restoreCommand   `cmd:"" help:"Write a backup to another cluster."`
+	Changes   changesCommand   `cmd:"" help:"Show what was written to a container, from a position on."`
 	Promote   promoteCommand   `cmd:"" help:"Make the readers of a region voters, after the region of the voters was lost for good."`
 	Status    statusCommand    `cmd:"" help:"Show the nodes and groups of a cluster."`
 	Demo      demoCommand      `cmd:"" help:"Run three nodes on this machine, kill leaders while writes go on, and check every acknowledged write."`

@@ -1,0 +1,76 @@
+package protocol
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/cleavestore/cleave/engine"
+	"github.com/cleavestore/cleave/partmap"
+)
+
+// ChangesRequest asks for a page of the changes in a range of the key space, which a group has.
+type ChangesRequest struct {
+	Group     uint64
+	Strong    bool // every write is there that was acknowledged before the request
+	Container string
+	Range     partmap.Range
+	Position  string // as engine.ParsePosition reads it
+	Limit     uint64 // of the changes in the answer
+}
+
+// Append appends a request of kind Changes.
+func (r *ChangesRequest) Append(dst []byte, number uint64) []byte {
+	dst = binary.AppendUvarint(binary.AppendUvarint(dst, number), r.Group)
+	dst = appendText(append(dst, flagOf(r.Strong)), r.Container)
+	dst = appendText(appendText(dst, string(r.Range.Min.Bytes())), string(r.Range.Max.Bytes()))
+	return binary.AppendUvarint(appendText(dst, r.Position), r.Limit)
+}
+
+func (r *ChangesRequest) decode(f *reader) (err error) {
+	r.Group, r.Strong, r.Container = f.uvarint(), f.byte() != 0, string(f.bytes())
+	if r.Range.Min, err = partmap.EPKFromBytes(f.bytes()); err == nil {
+		r.Range.Max, err = partmap.EPKFromBytes(f.bytes())
+	}
+	if err != nil || r.Range.Empty() {
+		return fmt.Errorf("%w: a range of the key space: %v", ErrInvalid, err)
+	}
+	r.Position, r.Limit = string(f.bytes()), f.uvarint()
+	return nil
+}
+
+func flagOf(is bool) byte {
+	if is {
+		return 1
+	}
+	return 0
+}
+
+// AppendChanges appends the answer to Changes: items with their keys and sequences, the position behind them,
+// and whether there are more.
+func (h *Head) AppendChanges(dst []byte, items []engine.Item, position string, more bool) []byte {
+	dst = appendText(append(h.append(dst, 0), flagOf(more)), position)
+	dst = binary.AppendUvarint(dst, uint64(len(items)))
+	for i := range items {
+		it := &items[i]
+		dst = appendItem(binary.AppendUvarint(appendText(dst, it.Key.String()), it.Seq), it)
+	}
+	return dst
+}
+
+// Changes decodes the answer to Changes. The bodies are part of what was decoded.
+func (p *Reply) Changes() (items []engine.Item, position string, more bool, err error) {
+	r := reader{b: p.rest}
+	more, position = r.byte() != 0, string(r.bytes())
+	for n := r.count(13); n > 0 && !r.bad; n-- {
+		key, failed := engine.ParseKey(string(r.bytes()))
+		seq := r.uvarint()
+		it := r.item()
+		it.Key, it.Seq = key, seq
+		r.bad = r.bad || failed != nil
+		items = append(items, it)
+	}
+	if r.bad || len(r.b) > 0 {
+		return nil, "", false, fmt.Errorf("%w: changes", ErrInvalid)
+	}
+	return items, position, more, nil
+}
