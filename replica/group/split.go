@@ -31,7 +31,8 @@ import (
 //     may be opened, and the log of the left one be truncated past i.
 //
 // A crash before 4 leaves the left half at i-1, so the entry is applied again. Each step finds
-// what it has done. What a right group had before 4 it has again: it was in its log. If its
+// what it has done. What a right group had before 4 it has again: it was in its log. It may have split
+// since: then its range has several partitions, and is left alone. If its
 // replica was removed from this node meanwhile, the range is absent, or the log refuses the
 // id, and stays so.
 //
@@ -154,12 +155,18 @@ func (g *Group) split(ctx context.Context, p *splitAt, term uint64, entry engine
 		return err
 	}
 	g.partition = left.ID
-	right, err := partitionOf(c, partmap.Range{Min: p.at, Max: span.Max})
+	behind := partmap.Range{Min: p.at, Max: span.Max}
+	right, err := partitionOf(c, behind)
+	divided := false
+	if errors.Is(err, engine.ErrNotFound) {
+		divided, err = g.divided(behind)
+	}
 	if err != nil {
 		return err
 	}
 	entry.Durability = engine.Synced
 	switch {
+	case divided: // a crash came behind step 3, and the right group has split since
 	case right.Absent: // it was here and was removed
 	case !slices.Contains(p.members, g.cfg.Log.Replica()):
 		err = c.Evict(ctx, right.ID)
@@ -173,6 +180,18 @@ func (g *Group) split(ctx context.Context, p *splitAt, term uint64, entry engine
 		g.held = entry.Index
 	}
 	return err
+}
+
+// divided reports whether a range has several partitions, which have all of it. Error: engine.ErrNotFound.
+func (g *Group) divided(span partmap.Range) (bool, error) {
+	in, err := partitionsIn(g.cfg.Container, span)
+	if err != nil {
+		return false, err
+	}
+	if n := len(in); n < 2 || in[0].span.Min != span.Min || in[n-1].span.Max != span.Max {
+		return false, fmt.Errorf("%q has no physical partitions with the range [%s, %s): %w", g.cfg.Container.Name(), span.Min, span.Max, engine.ErrNotFound)
+	}
+	return true, nil
 }
 
 // beginRight does steps 2 and 3.

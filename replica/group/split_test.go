@@ -444,3 +444,66 @@ func TestSplitAfterRemoval(t *testing.T) {
 		}
 	}
 }
+
+// TestSplitOfRight: a crash comes when the log of the right group is there and the split has not ended, at each such call of the
+// file system. The right group goes on, and splits in its turn, before the left one applies the entry again. The left
+// one ends the split then, and all three have their items.
+func TestSplitOfRight(t *testing.T) {
+	from := vfs.NewMem()
+	r := single(t, from, 100)
+	old := r.g.Applied()
+	for n := uint64(1); n <= 12; n++ {
+		r.ask(keyed(n, old))
+	}
+	at, before := middle(r.g), r.g.Held()
+	must(t, r.log.Close())
+	must(t, r.db.Close())
+	const third = rightID + 1
+	tried := 0
+	for n := int64(1); ; n++ {
+		mem := from.Clone()
+		faulty := vfs.NewFaulty(mem)
+		r, err := open(t, faulty, 1, nil)
+		must(t, err)
+		must(t, r.work())
+		r.lead()
+		var image *vfs.Mem
+		faulty.StopAt(faulty.Calls()+n, func() { image = mem.Clone() })
+		if err = r.g.ProposeSplit(at, rightID); err == nil {
+			err = r.work()
+		}
+		if image == nil {
+			must(t, err)
+			break
+		}
+		again, err := open(t, image.Crash(vfs.CrashOptions{Keep: vfs.KeepAll}), 1, nil)
+		must(t, err)
+		if again.log.Group(rightID) == nil || again.g.Held() > before+1 {
+			continue
+		}
+		tried++
+		right, err := again.other(rightID)
+		must(t, err)
+		right.lead()
+		must(t, right.g.ProposeSplit(middle(right.g), third))
+		must(t, right.work())
+		if err = again.work(); err != nil {
+			t.Fatalf("call %d: %v", n, err)
+		}
+		again.lead()
+		if span, epoch := again.g.Range(); epoch != 2 || span.Max.String() != at {
+			t.Errorf("call %d: the left group has [%s, %s), epoch %d", n, span.Min, span.Max, epoch)
+		}
+		for n := uint64(1); n <= 12; n++ {
+			if _, err := again.c.Read(ctx, engine.StringKey(fmt.Sprint("k", n)), "i"); err != nil {
+				t.Errorf("k%d: %v", n, err)
+			}
+		}
+		if _, err = again.other(third); err != nil {
+			t.Error(err)
+		}
+	}
+	if tried == 0 {
+		t.Error("no crash came between")
+	}
+}
