@@ -694,9 +694,13 @@ func TestReshapeWaited(t *testing.T) {
 			"Checkpoint":    func(ctx context.Context) error { return second(db.Checkpoint(ctx, "copy")) },
 		}
 		db.opts.checkpointRoot = func(string) (vfs.FS, error) { return vfs.NewMem(), nil }
-		if !c.reshapeMu.TryLock() {
-			t.Fatal("it is being split")
-		}
+		taken, over := make(chan error), make(chan struct{})
+		go func() { // the split: locks know who has them
+			taken <- c.reshapeMu.Lock(t.Context())
+			<-over
+			c.reshapeMu.Unlock()
+		}()
+		must(t, <-taken)
 		for name, call := range calls {
 			ctx, end := context.WithTimeout(t.Context(), time.Minute)
 			if err := call(ctx); !errors.Is(err, context.DeadlineExceeded) {
@@ -704,7 +708,8 @@ func TestReshapeWaited(t *testing.T) {
 			}
 			end()
 		}
-		c.reshapeMu.Unlock()
+		close(over)
+		synctest.Wait()
 		for _, name := range []string{"SetDefaultTTL", "Backup", "Checkpoint", "DropContainer"} {
 			if err := calls[name](t.Context()); err != nil {
 				t.Errorf("%s afterwards: %v", name, err)
