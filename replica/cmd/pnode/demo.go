@@ -40,6 +40,7 @@ type round struct {
 	back   time.Duration   // until it was up to date and led its groups again
 	moved  int             // replicas that it has got
 	pauses []time.Duration // of each group: the longest time between two of its writes,
+	left   []time.Duration // of these until the node is started again,
 	calm   []time.Duration // and in the time before
 }
 
@@ -132,10 +133,14 @@ func (c *demoCommand) restart(ctx context.Context, t *trial, w *writers, node ui
 		r.calm = append(r.calm, w.longest(id, time.Now().Add(-c.Pause)))
 	}
 	err := r.grow(w, groups, func() error {
+		begun := time.Now()
 		if err := t.signal(node, syscall.SIGTERM); err != nil {
 			return err
 		}
 		time.Sleep(c.Pause)
+		for _, id := range groups {
+			r.left = append(r.left, w.longest(id, begun))
+		}
 		return errors.Join(t.start(node), t.leads(ctx, node, groups))
 	})
 	time.Sleep(c.Pause)
@@ -269,7 +274,7 @@ func (t *trial) leads(ctx context.Context, node uint64, groups []uint64) error {
 func printRounds(e *environment, rounds []round) {
 	table := cli.NewTable("what", "node", "groups it led", "gap until all write again", "writes meanwhile", "back and leading after")
 	gaps := make(map[string][]time.Duration)
-	var pauses, calm []time.Duration // of groups whose leader has changed as it was planned
+	var pauses, left, calm []time.Duration // of groups whose leader has changed as it was planned
 	for _, r := range rounds {
 		node := fmt.Sprint(r.node)
 		if r.node == 0 {
@@ -278,7 +283,7 @@ func printRounds(e *environment, rounds []round) {
 		table.Row(r.what, node, fmt.Sprint(r.groups), r.gap.Round(time.Millisecond).String(), fmt.Sprint(r.acks), r.back.Round(10*time.Millisecond).String())
 		gaps[r.what] = append(gaps[r.what], r.gap)
 		if r.what == planned {
-			pauses, calm = append(pauses, r.pauses...), append(calm, r.calm...)
+			pauses, left, calm = append(pauses, r.pauses...), append(left, r.left...), append(calm, r.calm...)
 		}
 	}
 	table.Print(e.stdout, "")
@@ -293,7 +298,8 @@ func printRounds(e *environment, rounds []round) {
 		}
 	}
 	if len(pauses) > 0 {
-		fmt.Fprintf(e.stdout, "%s: pause of a group %s; in the time before, without a change of the leader, %s\n", planned, summary(pauses), summary(calm))
+		fmt.Fprintf(e.stdout, "%s: pause of a group, while the node hands over and ends, %s; until it leads again %s; in the time before, without a change of the leader, %s\n",
+			planned, summary(left), summary(pauses), summary(calm))
 	}
 }
 
