@@ -175,13 +175,13 @@ func (c *call) answerItem(k *container, status int, m *engine.Meta, stored []byt
 
 // postItems answers POST …/docs: a new item, an upsert, a query, a plan or a batch.
 func (c *call) postItems(k *container) error {
-	h := c.r.Header
-	switch {
-	case isTrue(h.Get("X-Ms-Cosmos-Is-Query-Plan-Request")):
+	kind := c.posted()
+	switch kind {
+	case kindPlan:
 		return c.queryPlan(k)
-	case isTrue(h.Get("X-Ms-Cosmos-Is-Batch-Request")):
+	case kindBatch, kindBulk:
 		return c.postBatch(k)
-	case c.isQuery():
+	case kindQuery:
 		return c.queryItems(k)
 	}
 	body, err := c.body(maxBody)
@@ -192,11 +192,7 @@ func (c *call) postItems(k *container) error {
 	if err != nil {
 		return err
 	}
-	op := operation{kind: opCreate, body: body, ifMatch: h.Get("If-Match")}
-	if isTrue(h.Get("X-Ms-Documentdb-Is-Upsert")) {
-		op.kind = opUpsert
-	}
-	return c.single(k, key, given, &op)
+	return c.single(k, key, given, &operation{kind: kind, body: body, ifMatch: c.r.Header.Get("If-Match")})
 }
 
 func (c *call) replaceItem(k *container) error {

@@ -109,6 +109,13 @@ func (c *call) kind(res resource) string {
 		return opPatch
 	case m == http.MethodDelete:
 		return opDelete
+	}
+	return c.posted()
+}
+
+// posted returns the kind of a request that posts to items. Permissions and the answer go by it alike.
+func (c *call) posted() string {
+	switch h := c.r.Header; {
 	case isTrue(h.Get("X-Ms-Cosmos-Is-Query-Plan-Request")):
 		return kindPlan
 	case isTrue(h.Get("X-Ms-Cosmos-Is-Batch-Request")) && isTrue(h.Get("X-Ms-Cosmos-Batch-Atomic")):

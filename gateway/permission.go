@@ -94,9 +94,11 @@ func (c *call) permitted(sig string) *failure {
 		return bad
 	}
 	d := r.definition()
-	reads := c.r.Method == http.MethodGet || c.r.Method == http.MethodHead ||
-		c.r.Method == http.MethodPost && c.path != nil && c.path[len(c.path)-1] == typeItems &&
-			(c.isQuery() || isTrue(c.r.Header.Get("X-Ms-Cosmos-Is-Query-Plan-Request")))
+	posted := "" // to items
+	if c.r.Method == http.MethodPost && len(c.path) == 5 && c.path[4] == typeItems {
+		posted = c.posted()
+	}
+	reads := c.r.Method == http.MethodGet || c.r.Method == http.MethodHead || posted == kindPlan || posted == kindQuery
 	if len(c.path) == 0 && reads {
 		return nil // the account
 	}
@@ -120,8 +122,17 @@ func (c *call) permitted(sig string) *failure {
 	if len(path) < len(of) || !slices.Equal(path[:len(of)], of) {
 		return no
 	}
-	if len(d.PartitionKey) == 0 || len(path) < 5 || path[4] == typeRanges {
+	if len(d.PartitionKey) == 0 {
 		return nil
+	}
+	// What is left is for one partition key: nothing that concerns the others.
+	runs := len(path) == 6 && c.r.Method == http.MethodPost // a stored procedure
+	switch {
+	case reads && (len(path) < 5 || path[4] == typeRanges):
+		return nil
+	case len(path) < 5, posted == kindBulk, // whose operations have keys of their own
+		path[4] != typeItems && path[4] != operations && !reads && !runs: // scripts are the container's
+		return no
 	}
 	text := string(d.PartitionKey)
 	if !strings.HasPrefix(text, "[") {

@@ -64,6 +64,25 @@ func TestResourceTokens(t *testing.T) {
 		try(403, token, "GET", "/dbs/d/users/u/permissions", "")
 	}
 	try(200, tokens["item"], "PUT", docs+"/1", upsert, a...)
+	// A batch writes, whatever else its headers say, and the operations of a bulk have keys of their own.
+	const created = `[{"operationType":"Create","resourceBody":{"id":"3","pk":"a"}}]`
+	const bulk = `[{"operationType":"Read","partitionKey":"[\"b\"]","id":"2"}]`
+	batch := append(a, "x-ms-cosmos-is-batch-request", "True", "x-ms-cosmos-batch-atomic", "True")
+	several := append(a, "x-ms-cosmos-is-batch-request", "True", "x-ms-cosmos-batch-atomic", "False", "x-ms-documentdb-partitionkeyrangeid", "0")
+	try(403, tokens["read"], "POST", docs, created, batch...)
+	try(403, tokens["read"], "POST", docs, created, append(batch, "x-ms-documentdb-isquery", "True")...)
+	try(403, tokens["read"], "POST", docs, created, append(batch, "Content-Type", "application/query+json")...)
+	try(403, tokens["read"], "POST", docs, bulk, append(several, "x-ms-documentdb-isquery", "True")...)
+	try(200, tokens["key"], "POST", docs, created, batch...)
+	try(403, tokens["key"], "POST", docs, bulk, several...)
+	try(403, tokens["key"], "PUT", coll, `{"id":"c","partitionKey":{"paths":["/pk"]},"defaultTtl":1}`, a...)
+	try(403, tokens["key"], "DELETE", coll, "", a...)
+	script := `{"id":"p","body":"function () {}"}`
+	try(403, tokens["key"], "POST", coll+"/sprocs", script, a...)
+	try(201, tokens["all"], "POST", coll+"/sprocs", script)
+	try(200, tokens["key"], "POST", coll+"/sprocs/p", "[]", a...)
+	try(403, tokens["key"], "POST", coll+"/sprocs/p", "[]", b...)
+	try(403, tokens["key"], "DELETE", coll+"/sprocs/p", "", a...)
 	try(403, tokens["read"], "DELETE", coll, "")
 	try(401, tokens["read"]+"0", "GET", "/", "")
 	try(401, "type=resource&ver=1.0&sig=;;", "GET", "/", "")
