@@ -13,7 +13,7 @@ import (
 
 // ranges are the physical partitions that clients were shown. The id of one is made of its bounds: a group goes on as
 // its left half when it splits, and clients must not take that for the whole. So an old id says which keys it
-// had, whoever has given it.
+// had, also one that another gateway has given.
 type ranges struct {
 	mu    sync.Mutex
 	asked time.Time

@@ -18,7 +18,7 @@ import (
 // So a replica that may not be elected, and is asked to vote by one that does not know that, tells all members what was
 // committed. It sends what the leader of its term could have sent: an append without entries. Of a receiver
 // that has the entry, and only of such a one, it raises the commit. That an entry of an index and a term is
-// committed stays true whoever says it, so nothing depends on the term in which it is said. Raft takes the sender of an
+// committed stays true, no matter which replica says it, so nothing depends on the term in which it is said. Raft takes the sender of an
 // append for the leader: it would send it what is for the leader, so the receiver forgets that at once, and it would
 // give up an election. So raft gets only what raises its commit, and each replica a bounded number of these.
 

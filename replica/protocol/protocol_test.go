@@ -228,7 +228,7 @@ func formats() (out []byte) {
 	return h.AppendExport(h.AppendNumber(out, 1), 100, 7, []byte("chunk"))
 }
 
-// TestFormats holds what requests and answers of this version have. Whoever changes that raises transport.Version, and sets
+// TestFormats holds what requests and answers of this version have. A change of that raises transport.Version, and sets
 // the digest anew: then programs of before and after refuse each other instead of misreading what they hear.
 func TestFormats(t *testing.T) {
 	const want = "version 2: 340ab1d80caf390e"

@@ -215,7 +215,7 @@ func TestSendNeverWaits(t *testing.T) {
 	})
 }
 
-// TestFormats holds what frames of this version have. Whoever changes that raises Version, and sets the digest anew: then programs
+// TestFormats holds what frames of this version have. A change of that raises Version, and sets the digest anew: then programs
 // of before and after refuse each other instead of misreading what they hear.
 func TestFormats(t *testing.T) {
 	h := hello{version: Version, purpose: forMessages, from: 1, to: 300, incarnation: 2}
