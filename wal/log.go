@@ -248,23 +248,23 @@ func (l *Log) AppendNow(s Stream, t Type, count uint32, head, body []byte) (seq 
 }
 
 // AppendCarried appends a record of versions that have their sequences already, none
-// above highest. It returns the end of the record and the number of its file.
-func (l *Log) AppendCarried(s Stream, highest uint64, body []byte) (pos Position, number uint64, err error) {
+// above highest. It returns the end of the record and where the record is.
+func (l *Log) AppendCarried(s Stream, highest uint64, body []byte) (pos Position, at Ref, err error) {
 	for {
-		pos, number, err = l.AppendCarriedNow(s, highest, body)
+		pos, at, err = l.AppendCarriedNow(s, highest, body)
 		if err != ErrNoFile {
-			return pos, number, err
+			return pos, at, err
 		}
 		if err = l.MakeFile(); err != nil {
-			return 0, 0, err
+			return 0, Ref{}, err
 		}
 	}
 }
 
 // AppendCarriedNow is AppendCarried for a caller with a lock: see AppendNow.
-func (l *Log) AppendCarriedNow(s Stream, highest uint64, body []byte) (pos Position, number uint64, err error) {
-	_, pos, number, err = l.append(header{stream: s, typ: TypeCarried, seq: highest}, nil, body)
-	return pos, number, err
+func (l *Log) AppendCarriedNow(s Stream, highest uint64, body []byte) (pos Position, at Ref, err error) {
+	_, pos, at, err = l.append(header{stream: s, typ: TypeCarried, seq: highest}, nil, body)
+	return pos, at, err
 }
 
 // MakeFile makes the file that an append found missing, or writes what a full disk
@@ -281,10 +281,10 @@ func (l *Log) MakeFile() error {
 	return nil
 }
 
-func (l *Log) append(h header, head, body []byte) (seq uint64, pos Position, number uint64, err error) {
+func (l *Log) append(h header, head, body []byte) (seq uint64, pos Position, at Ref, err error) {
 	payload := len(head) + len(body)
 	if int64(payload) > l.opts.MaxRecordBytes {
-		return 0, 0, 0, fmt.Errorf("payload of %d bytes, limit %d: %w", payload, l.opts.MaxRecordBytes, ErrTooLarge)
+		return 0, 0, Ref{}, fmt.Errorf("payload of %d bytes, limit %d: %w", payload, l.opts.MaxRecordBytes, ErrTooLarge)
 	}
 	sum := crc32.Update(crc32.Checksum(head, castagnoli), castagnoli, body)
 	h.length = headerBytes + int64(payload)
@@ -294,18 +294,18 @@ func (l *Log) append(h header, head, body []byte) (seq uint64, pos Position, num
 	for {
 		if err := l.appendableLocked(); err != nil {
 			l.mu.Unlock()
-			return 0, 0, 0, err
+			return 0, 0, Ref{}, err
 		}
 		if l.stalled.Load() {
 			l.mu.Unlock()
-			return 0, 0, 0, ErrNoFile
+			return 0, 0, Ref{}, ErrNoFile
 		}
 		end := l.Appended()
 		if waiting := int64(end - l.Written()); waiting > 0 && waiting+size > pendingBytes {
 			// Bound what waits in memory: write it first.
 			l.mu.Unlock()
 			if err := l.flush(end); err != nil {
-				return 0, 0, 0, l.refusal(err)
+				return 0, 0, Ref{}, l.refusal(err)
 			}
 			l.mu.Lock()
 			continue
@@ -319,7 +319,7 @@ func (l *Log) append(h header, head, body []byte) (seq uint64, pos Position, num
 		}
 		l.lacking.Store(max(l.lacking.Load(), size))
 		l.mu.Unlock()
-		return 0, 0, 0, ErrNoFile
+		return 0, 0, Ref{}, ErrNoFile
 	}
 	f := l.mu.file
 	last := l.lastSeq.Load()
@@ -330,11 +330,12 @@ func (l *Log) append(h header, head, body []byte) (seq uint64, pos Position, num
 	default:
 		if uint64(h.count) > math.MaxUint64-last {
 			l.mu.Unlock()
-			return 0, 0, 0, fmt.Errorf("sequences are used up: %w", ErrTooLarge)
+			return 0, 0, Ref{}, fmt.Errorf("sequences are used up: %w", ErrTooLarge)
 		}
 		h.seq = last + 1
 		last += uint64(h.count)
 	}
+	at = Ref{f.number, l.mu.offset}
 	end := l.putLocked(&h, sum, head, body)
 	if h.typ != TypeVouch {
 		f.lastEnd = l.mu.offset
@@ -347,7 +348,7 @@ func (l *Log) append(h header, head, body []byte) (seq uint64, pos Position, num
 		l.maker.wish()
 	}
 	l.mu.Unlock()
-	return h.seq, end, f.number, nil
+	return h.seq, end, at, nil
 }
 
 // appendableLocked says why nothing can be appended.

@@ -30,11 +30,11 @@ func TestRoundTrip(t *testing.T) {
 	seq, _, err := l.Append(3, TypeWrite, 5, []byte("head"), []byte("body"))
 	must(t, err)
 	want = append(want, entry{3, TypeWrite, seq, 5, "headbody"})
-	_, number, err := l.AppendCarried(4, 3, []byte("carried"))
+	_, at, err := l.AppendCarried(4, 3, []byte("carried"))
 	must(t, err)
 	want = append(want, entry{4, TypeCarried, 3, 0, "carried"})
-	if number != 1 {
-		t.Errorf("carried to file %d", number)
+	if at.File != 1 {
+		t.Errorf("carried to %+v", at)
 	}
 	seq, _, err = l.Append(5, TypeFence, 0, nil, nil)
 	must(t, err)

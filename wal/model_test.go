@@ -186,18 +186,18 @@ func (w *world) append() {
 	cut := w.rng.IntN(len(payload))
 	before := w.log.LastSeq()
 	var pos Position
-	var number uint64
+	var at Ref
 	var err error
 	switch w.rng.IntN(12) {
 	case 0:
 		e.typ, e.count, e.seq = TypeCarried, 0, before
-		pos, number, err = w.log.AppendCarried(s, before, []byte(payload))
+		pos, at, err = w.log.AppendCarried(s, before, []byte(payload))
 	case 1:
 		e.typ = TypeFence
 		fallthrough
 	default:
 		e.seq, pos, err = w.log.Append(s, e.typ, e.count, []byte(payload[:cut]), []byte(payload[cut:]))
-		number = w.log.mu.file.number
+		at.File = w.log.mu.file.number
 	}
 	failed := w.log.failed.Load() != nil
 	if err != nil {
@@ -210,7 +210,7 @@ func (w *world) append() {
 		}
 		return
 	}
-	w.records = append(w.records, placed{e, number, pos})
+	w.records = append(w.records, placed{e, at.File, pos})
 }
 
 // wait waits for a random record of this run.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/cleavestore/cleave/internal/fault"
 	"github.com/cleavestore/cleave/internal/vfs"
 )
 
@@ -68,6 +69,58 @@ func ReadFile(fs vfs.FS, dir string, n uint64, length int64, fn func(*Record) er
 	}
 	return info, err
 }
+
+// Reader reads records of a log file whose places are known, one by one: what lies between
+// them is not read. Like ReadFile it works on the log of a running store, and a record that
+// it reads may not be on the disk. Its methods are not safe for concurrent use.
+type Reader struct{ s *scanner }
+
+// refBytes is how much a Reader reads at once: records of one stream often lie close together.
+const refBytes = 16 << 10
+
+// OpenReader opens log file n. Errors: fault.ErrMissing; *fault.CorruptionError and
+// fault.ErrTooNew of its header; those of the file system.
+func OpenReader(fs vfs.FS, dir string, n uint64) (*Reader, error) {
+	s, err := openScanner(fs, dir, n, nil)
+	if err != nil {
+		return nil, err
+	}
+	s.ahead = refBytes
+	return &Reader{s}, nil
+}
+
+// At reads the record at an offset. Its payload is valid until the next call; Vouched is not
+// set. If no record verifies there the error is a *fault.CorruptionError: what was written
+// there is damaged, or was not a record's beginning, or the file has got another use.
+func (r *Reader) At(offset int64) (Record, error) {
+	s := r.s
+	if offset < fileHeaderBytes || offset%alignment != 0 {
+		return Record{}, fault.Corrupt(s.file.Name(), offset, "no record begins at this offset")
+	}
+	s.found = scanned{end: offset, mark: fileHeaderBytes}
+	payload, ok, err := s.next()
+	if err == nil && !ok {
+		s.valid = 0 // it may have been written since the bytes around it were read
+		s.found = scanned{end: offset, mark: fileHeaderBytes}
+		payload, ok, err = s.next()
+	}
+	if err != nil {
+		return Record{}, err
+	}
+	if !ok {
+		reason := s.found.reason
+		if reason == "" {
+			reason = "there is no record"
+		}
+		return Record{}, fault.Corrupt(s.file.Name(), offset, "%s", reason)
+	}
+	var rec Record
+	s.record(&rec, payload)
+	return rec, nil
+}
+
+// Close closes the file.
+func (r *Reader) Close() { r.s.close() }
 
 func (s *scanner) readAll(fn func(*Record) error) error {
 	var rec Record

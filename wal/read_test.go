@@ -205,3 +205,57 @@ func TestBufferedTailIsReadTwice(t *testing.T) {
 		t.Errorf("%d bytes were read of a file with %d bytes of records", read, end)
 	}
 }
+
+// TestReader: a record is read by its place, in any order, whole or not at all; and so is one
+// that was written after the bytes around it were read.
+func TestReader(t *testing.T) {
+	d := makeDamagedLog(t)
+	r, err := OpenReader(d.fs, logDir, 2)
+	must(t, err)
+	defer r.Close()
+	for at := range len(d.list) {
+		s := d.list[(at*5+3)%len(d.list)]
+		got, err := r.At(s.off)
+		must(t, err)
+		if e := (entry{got.Stream, got.Type, got.Seq, got.Count, string(got.Payload)}); s.entry.typ != 0 && e != s.entry || got.File != 2 || got.Offset != s.off {
+			t.Errorf("at %d: %+v, want %+v", s.off, got, s)
+		}
+	}
+	for _, off := range []int64{0, fileHeaderBytes - alignment, d.list[1].off + 8, d.list[1].off + alignment, d.end, 1 << 40} {
+		_, err := r.At(off)
+		wantCorrupt(t, err, name(2), off, "no record")
+	}
+	for _, s := range d.list { // each byte of each record
+		for at := s.off; at < s.end; at += 7 {
+			data := slices.Clone(d.sound[1])
+			data[at] ^= 4
+			must(t, d.fs.WriteFile(name(2), data))
+			damaged, err := OpenReader(d.fs, logDir, 2)
+			must(t, err)
+			_, err = damaged.At(s.off)
+			wantCorrupt(t, err, name(2), s.off, "damaged record")
+			damaged.Close()
+		}
+	}
+
+	var st State
+	fs := newMem(t)
+	l, _ := mustOpen(t, fs, &st, smallOptions(1))
+	var grows *Reader
+	for i := range 20 {
+		payload := filler(i, 100)
+		pos, at, err := l.AppendCarried(3, uint64(i), []byte(payload))
+		must(t, err)
+		must(t, l.Wait(pos, false))
+		if grows == nil {
+			grows, err = OpenReader(fs, logDir, at.File)
+			must(t, err)
+			defer grows.Close()
+		}
+		got, err := grows.At(at.Offset)
+		must(t, err)
+		if string(got.Payload) != string(payload) || got.Seq != uint64(i) || got.Type != TypeCarried {
+			t.Errorf("record %d: %+v", i, got)
+		}
+	}
+}

@@ -25,6 +25,7 @@ type scanner struct {
 	place  place
 	limit  int64 // end of what may be read: the file's size, or the noted length
 	window []byte
+	ahead  int64 // how much is read at once, bytes
 	start  int64 // offset of the window in the file
 	valid  int   // bytes of the window that were read
 	last   header
@@ -51,7 +52,7 @@ func openScanner(fs vfs.FS, dir string, number uint64, window []byte) (*scanner,
 	if err != nil {
 		return nil, err
 	}
-	s := &scanner{file: f, number: number, window: window}
+	s := &scanner{file: f, number: number, window: window, ahead: windowBytes}
 	if err := s.begin(); err != nil {
 		f.Close()
 		return nil, err
@@ -92,7 +93,7 @@ func (s *scanner) at(off, n int64) ([]byte, error) {
 	if off >= s.start && n <= s.start+int64(s.valid)-off {
 		return s.window[off-s.start:][:n], nil
 	}
-	want := min(max(n, windowBytes), s.limit-off)
+	want := min(max(n, s.ahead), s.limit-off)
 	if int64(cap(s.window)) < want {
 		s.window = make([]byte, want)
 	}

@@ -46,6 +46,12 @@ func (t Type) String() string {
 // since Create, growing across files.
 type Position int64
 
+// Ref says where a record is.
+type Ref struct {
+	File   uint64 // number of the file
+	Offset int64  // of the record's header in the file, bytes
+}
+
 // Record is a record as it was read.
 type Record struct {
 	Stream Stream

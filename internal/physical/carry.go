@@ -69,12 +69,12 @@ func (p *Partition) appendCarried(c *carrying) error {
 		return lsm.ErrMoved
 	}
 	batch := logrecord.CarriedBatch{Emit: func(highest uint64, payload []byte) error {
-		pos, file, err := p.Env.Log.AppendCarriedNow(wal.Stream(p.ID), highest, payload)
+		pos, at, err := p.Env.Log.AppendCarriedNow(wal.Stream(p.ID), highest, payload)
 		if err != nil {
 			return err
 		}
 		if c.mark.file == 0 {
-			c.mark.file = file
+			c.mark.file = at.File
 		}
 		p.Env.Carried.Add(int64(len(payload)))
 		c.end = pos

@@ -103,6 +103,9 @@ func (g *Group) termLocked(i uint64) (uint64, error) {
 	return g.mu.slots[i-g.mu.base.Index-1].term, nil
 }
 
+// entryBytes is what an entry has beside its data at most, as raft counts.
+const entryBytes = 32
+
 // Entries implements raft.Storage. Entries that are not in memory are read from the log
 // files.
 func (g *Group) Entries(lo, hi, maxSize uint64) ([]*pb.Entry, error) {
@@ -137,7 +140,7 @@ func (g *Group) Entries(lo, hi, maxSize uint64) ([]*pb.Entry, error) {
 			out = out[:n]
 			break
 		}
-		if size += uint64(proto.Size(e)); size > maxSize && n > 0 {
+		if size += uint64(len(e.GetData())) + entryBytes; size > maxSize && n > 0 {
 			out = out[:n]
 			break
 		}
@@ -184,13 +187,13 @@ func (g *Group) writeLocked(r *record, payload []byte) (wal.Position, error) {
 	if n := len(r.entries); n > 0 {
 		highest = r.first + uint64(n) - 1
 	}
-	pos, file, err := g.store.log.AppendCarried(g.stream, highest, payload)
+	pos, at, err := g.store.log.AppendCarried(g.stream, highest, payload)
 	if err != nil {
 		return 0, err
 	}
 	g.applyLocked(r)
 	if len(r.entries) > 0 {
-		g.mu.replace(int(r.first-g.mu.base.Index-1), r.entries, place{file, pos})
+		g.mu.replace(int(r.first-g.mu.base.Index-1), r.entries, place{at, pos})
 		g.mu.shrink(g.store.opts.MemoryBytes, g.store.log.Written())
 	}
 	return pos, nil

@@ -4,6 +4,8 @@ import (
 	"fmt"
 
 	pb "go.etcd.io/raft/v3/raftpb"
+
+	"github.com/cleavestore/cleave/wal"
 )
 
 // replay makes a group out of what the manifest says of it and of its records, in order.
@@ -16,12 +18,12 @@ type replay struct {
 	hard       hardState // of the newest record that has one
 	first      uint64    // index of the first entry, and of the next one if there is none; 0: no record yet
 	entries    []*pb.Entry
-	files      []uint64 // of each entry
+	places     []wal.Ref // of each entry
 	installing *Base
 }
 
-// add adds a record of a log file.
-func (r *replay) add(d *record, file uint64) error {
+// add adds a record that is at a place of the log.
+func (r *replay) add(d *record, at wal.Ref) error {
 	if r.installing != nil && d.kind != kindDone && d.kind != kindVoid {
 		return fmt.Errorf("the installation of entry %d has not ended", r.installing.Index)
 	}
@@ -43,7 +45,7 @@ func (r *replay) add(d *record, file uint64) error {
 	if len(d.entries) == 0 {
 		return nil
 	}
-	return r.append(d, file)
+	return r.append(d, at)
 }
 
 // end ends an installation. The record of its begin is there, or the base has come past it.
@@ -59,12 +61,12 @@ func (r *replay) end(d *record) error {
 	case in != nil && in.Index > base.Index:
 		*base = *in
 	}
-	r.first, r.entries, r.files = d.base.Index+1, nil, nil
+	r.first, r.entries, r.places = d.base.Index+1, nil, nil
 	return nil
 }
 
 // append appends entries.
-func (r *replay) append(d *record, file uint64) error {
+func (r *replay) append(d *record, at wal.Ref) error {
 	next := r.first + uint64(len(r.entries))
 	switch {
 	case r.first == 0 || d.first < r.first || d.first > next:
@@ -72,10 +74,10 @@ func (r *replay) append(d *record, file uint64) error {
 		if d.first > r.state.base.Index+1 {
 			return fmt.Errorf("entry %d, the one before it is missing", d.first)
 		}
-		r.first, r.entries, r.files = d.first, nil, nil
+		r.first, r.entries, r.places = d.first, nil, nil
 	default:
 		keep := d.first - r.first
-		r.entries, r.files = r.entries[:keep], r.files[:keep]
+		r.entries, r.places = r.entries[:keep], r.places[:keep]
 	}
 	term := uint64(0)
 	if n := len(r.entries); n > 0 {
@@ -86,7 +88,7 @@ func (r *replay) append(d *record, file uint64) error {
 			return fmt.Errorf("entry %d of term %d after one of term %d", e.GetIndex(), e.GetTerm(), term)
 		}
 		term = e.GetTerm()
-		r.files = append(r.files, file)
+		r.places = append(r.places, at)
 	}
 	r.entries = append(r.entries, d.entries...)
 	return nil
@@ -100,7 +102,7 @@ func (r *replay) finish(s *Store) (*Group, error) {
 		if at := r.entries[skip-1]; at.GetIndex() == base.Index && at.GetTerm() != base.Term {
 			return nil, fmt.Errorf("entry %d is of term %d, the base says %d", base.Index, at.GetTerm(), base.Term)
 		}
-		r.entries, r.files = r.entries[skip:], r.files[skip:]
+		r.entries, r.places = r.entries[skip:], r.places[skip:]
 	}
 	if r.hard.term == 0 {
 		r.hard = noted
@@ -127,7 +129,7 @@ func (r *replay) finish(s *Store) (*Group, error) {
 	g := s.newGroup(&r.state)
 	g.mu.hard, g.mu.installing = r.hard, r.installing
 	for i := range r.entries {
-		g.mu.replace(i, r.entries[i:i+1], place{file: r.files[i]})
+		g.mu.replace(i, r.entries[i:i+1], place{Ref: r.places[i]})
 	}
 	g.mu.shrink(s.opts.MemoryBytes, 0)
 	return g, nil

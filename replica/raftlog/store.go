@@ -48,7 +48,7 @@ type Options struct {
 	// FirstFileBytes and MaxFileBytes are those of wal.Options.
 	FirstFileBytes, MaxFileBytes int64
 	// MemoryBytes is how many bytes of the newest entries of each group are kept in memory;
-	// older ones are read from the log files. 0: 4 MiB.
+	// older ones are read from the log files, each record by its place. 0: 4 MiB.
 	MemoryBytes int64
 	// Fresh makes Open make the store if it is not there. Without it an Open of a directory
 	// without a manifest is ErrLost: a replica must know whether it has had a log.
@@ -144,7 +144,7 @@ func (s *Store) recover(ctx context.Context, o Options) error {
 		}
 		d, refusal := decodeRecord(r.Payload)
 		if refusal == nil {
-			refusal = g.add(&d, r.File)
+			refusal = g.add(&d, wal.Ref{File: r.File, Offset: r.Offset})
 		}
 		if refusal != nil {
 			return fault.Corrupt(s.fs.Path(path.Join(s.dir, wal.FileName(r.File))), r.Offset, "record of group %d: %w", g.state.id, refusal)

@@ -545,13 +545,91 @@ func TestColdEntries(t *testing.T) {
 	check()
 	// A file that has gone is no entry of zeros.
 	g.mu.Lock()
-	file := g.mu.slots[0].file
+	file := g.mu.slots[0].File
 	g.mu.ahead = nil
 	g.mu.Unlock()
 	must(t, s.fs.Remove(path.Join(dir, wal.FileName(file))))
 	if some, err := g.Entries(2, 3, 0); !errors.Is(err, fault.ErrMissing) && !errors.Is(err, fault.ErrCorrupt) {
 		t.Errorf("%v, %v", some, err)
 	}
+}
+
+// TestColdEntriesOfMany: what a follower that is behind makes a leader read is what its group
+// has written, whatever the other groups of the node have.
+func TestColdEntriesOfMany(t *testing.T) {
+	faulty := vfs.NewFaulty(vfs.NewMem())
+	s := open(t, faulty)
+	var groups []*Group
+	for id := range uint64(20) {
+		g, err := s.Create(id+1, 1, base(1, 1))
+		must(t, err)
+		groups = append(groups, g)
+	}
+	const rounds, length = 60, 2000
+	for n := range uint64(rounds) {
+		for _, g := range groups {
+			pos, err := g.Append(hard(2, 0, 1), entries(2+n, 1, 2, length))
+			must(t, err)
+			must(t, s.Wait(pos))
+		}
+	}
+	read := int64(0)
+	faulty.SetHook(func(c vfs.Call) error {
+		if c.Op == vfs.OpRead {
+			read += c.Len
+		}
+		return nil
+	})
+	g := groups[7]
+	bytes := int64(0)
+	for lo, last := uint64(2), uint64(rounds+1); lo <= last; {
+		some, err := g.Entries(lo, last+1, 1<<20)
+		must(t, err)
+		lo += uint64(len(some))
+		for _, e := range some {
+			bytes += int64(len(e.GetData()))
+		}
+	}
+	// A read is of 16 KiB, the shortest that is worth a call, and has one entry here.
+	if bytes < rounds*length || read > rounds*(16<<10)+100*64 {
+		t.Errorf("%d bytes were read for %d of entries, of %d in the log", read, bytes, rounds*length*len(groups))
+	}
+	faulty.SetHook(nil)
+	must(t, s.Close())
+}
+
+// BenchmarkColdEntries reads a MiB of a group's entries from the files of a log in which eight
+// groups have written by turns.
+func BenchmarkColdEntries(b *testing.B) {
+	fs, err := vfs.CreateRoot(b.TempDir())
+	must(b, err)
+	s, err := Open(b.Context(), fs, dir, Options{MemoryBytes: 64 << 10, Fresh: true})
+	must(b, err)
+	var groups []*Group
+	for id := range uint64(8) {
+		g, err := s.Create(id+1, 1, base(1, 1))
+		must(b, err)
+		groups = append(groups, g)
+	}
+	const rounds, length = 4000, 4000
+	for n := range uint64(rounds) {
+		var pos wal.Position
+		for _, g := range groups {
+			pos, err = g.Append(hard(2, 0, 1), entries(2+n, 1, 2, length))
+			must(b, err)
+		}
+		must(b, s.log.Wait(pos, false))
+	}
+	b.SetBytes(1 << 20)
+	lo := uint64(2)
+	for b.Loop() {
+		some, err := groups[3].Entries(lo, rounds, 1<<20)
+		must(b, err)
+		if lo += uint64(len(some)); lo > rounds*3/4 {
+			lo = 2
+		}
+	}
+	must(b, s.Close())
 }
 
 // TestBegin: an empty log that has voted gets a base, at each call of the file system whole or

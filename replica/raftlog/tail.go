@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"slices"
 
 	pb "go.etcd.io/raft/v3/raftpb"
 
@@ -33,8 +34,8 @@ type slot struct {
 
 // place is where a record is.
 type place struct {
-	file uint64
-	pos  wal.Position // its end
+	wal.Ref
+	pos wal.Position // its end; 0: it was there when the log was opened
 }
 
 // replace replaces the entries from number n on.
@@ -107,9 +108,8 @@ func (t *tail) inMemory(lo uint64, slots []slot) (out []*pb.Entry) {
 
 // piece is a row of entries in one file.
 type piece struct {
-	first uint64
-	file  uint64
-	terms []uint64
+	first uint64 // index of the first one
+	slots []slot
 }
 
 // readAhead is how much is read at once, in bytes of data.
@@ -118,54 +118,47 @@ const readAhead = 1 << 20
 // pieceOf returns the entries from lo on that are in the file of the first one: at most of
 // maxSize bytes, or of readAhead bytes if that is more.
 func pieceOf(lo uint64, slots []slot, maxSize uint64) piece {
-	p := piece{first: lo, file: slots[0].file}
-	size := uint64(0)
-	for i := range slots {
-		s := &slots[i]
-		if s.file != p.file || s.entry != nil || i > 0 && size > max(min(maxSize, 8*readAhead), readAhead) {
+	n, size := 0, uint64(0)
+	for ; n < len(slots); n++ {
+		s := &slots[n]
+		if s.File != slots[0].File || s.entry != nil || n > 0 && size > max(min(maxSize, 8*readAhead), readAhead) {
 			break
 		}
 		size += uint64(s.size)
-		p.terms = append(p.terms, s.term)
 	}
-	return p
+	return piece{lo, slices.Clone(slots[:n])}
 }
 
-// readPiece reads entries from their file. Of an entry that was replaced in the file the last
-// one counts.
+// readPiece reads entries from their file: their records, and nothing of other groups.
 func (s *Store) readPiece(stream wal.Stream, p *piece) ([]*pb.Entry, error) {
-	out := make([]*pb.Entry, len(p.terms))
-	_, err := wal.ReadFile(s.fs, s.dir, p.file, s.length(p.file), func(r *wal.Record) error {
-		if r.Stream != stream || r.Type != wal.TypeCarried {
-			return nil
+	file, err := wal.OpenReader(s.fs, s.dir, p.slots[0].File)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	out := make([]*pb.Entry, 0, len(p.slots))
+	for len(out) < len(p.slots) {
+		at := p.slots[len(out)].Ref
+		r, err := file.At(at.Offset)
+		if err != nil {
+			return nil, err
 		}
 		d, err := decodeRecord(r.Payload)
-		if err != nil {
-			return fault.Corrupt(s.fs.Path(path.Join(s.dir, wal.FileName(p.file))), r.Offset, "record of a Raft log: %w", err)
+		if err == nil && (r.Stream != stream || r.Type != wal.TypeCarried) {
+			err = errors.New("it is not of this group")
 		}
-		for _, e := range d.entries {
-			if i := e.GetIndex(); i >= p.first && i-p.first < uint64(len(out)) {
-				out[i-p.first] = e
+		for err == nil && len(out) < len(p.slots) && p.slots[len(out)].Ref == at {
+			index, term := p.first+uint64(len(out)), p.slots[len(out)].term
+			n := index - d.first
+			if index < d.first || n >= uint64(len(d.entries)) || d.entries[n].GetTerm() != term {
+				err = fmt.Errorf("it does not have entry %d of term %d", index, term)
+				break
 			}
+			out = append(out, d.entries[n])
 		}
-		return nil
-	})
-	for i, e := range out {
-		if e == nil || e.GetTerm() != p.terms[i] {
-			return nil, errors.Join(err, fmt.Errorf("file %d does not have entry %d of term %d: %w", p.file, p.first+uint64(i), p.terms[i], fault.ErrCorrupt))
+		if err != nil {
+			return nil, fault.Corrupt(s.fs.Path(path.Join(s.dir, wal.FileName(at.File))), at.Offset, "record of a Raft log: %w", err)
 		}
 	}
-	return out, nil // of a file that is written to, the end may be torn
-}
-
-// length returns the length of a log file that the manifest notes, -1 if it notes none.
-func (s *Store) length(file uint64) int64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, c := range s.mu.manifest.closed {
-		if c.File == file {
-			return c.Length
-		}
-	}
-	return -1
+	return out, nil
 }
