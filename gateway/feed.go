@@ -8,37 +8,9 @@ import (
 	"time"
 
 	"github.com/cleavestore/cleave/engine"
+	"github.com/cleavestore/cleave/gateway/internal/feedtag"
 	"github.com/cleavestore/cleave/gateway/internal/keyrange"
-	"github.com/cleavestore/cleave/partmap"
 )
-
-// feedToken is the etag of a page of a change feed: the range that the feed is about, and
-// the position in it. After a split or merge a client names another range with it: then
-// the feed is about what both have in common, so that nothing comes twice.
-type feedToken struct {
-	within partmap.Range // of the whole key space for one logical partition
-	at     engine.ChangePosition
-}
-
-func (t *feedToken) String() string {
-	return `"` + t.within.Min.String() + "-" + t.within.Max.String() + "@" + t.at.String() + `"`
-}
-
-func parseFeedToken(text string) (t feedToken, bad *failure) {
-	plain, at, ok := strings.Cut(strings.Trim(strings.TrimPrefix(text, "W/"), `"`), "@")
-	lo, hi, found := strings.Cut(plain, "-")
-	if !ok || !found || len(text) > maxContinuation {
-		return t, badf("If-None-Match %q is not what a change feed gave", clip(text))
-	}
-	var err error
-	if t.within, err = keyrange.Parse(2, lo, hi); err == nil {
-		t.at, err = engine.ParsePosition(at)
-	}
-	if err != nil {
-		return t, badf("If-None-Match %q is not what a change feed gave: %v", clip(text), err)
-	}
-	return t, nil
-}
 
 // feedItems answers GET …/docs: a change feed, or all items in pages.
 func (c *call) feedItems(k *container) error {
@@ -77,29 +49,29 @@ func (c *call) feedItems(k *container) error {
 
 // begin returns where a change feed begins. none says that the client's position is of a
 // part of the key space that has nothing in common with the one it names.
-func (c *call) begin(p *place, allVersions bool) (at engine.ChangePosition, none bool, bad *failure) {
+func (c *call) begin(p *place, allVersions bool) (at string, none bool, bad *failure) {
 	h := c.r.Header
 	switch after, since := h.Get("If-None-Match"), h.Get("If-Modified-Since"); {
 	case after == "*":
-		return engine.FromNow(), false, nil
+		return engine.FromNow().String(), false, nil
 	case after != "":
-		t, bad := parseFeedToken(after)
-		if bad != nil {
-			return at, false, bad
+		tag, err := feedtag.Parse(after)
+		if err != nil {
+			return at, false, badf("If-None-Match %q is not what a change feed gave: %v", clip(after), err)
 		}
-		p.within = keyrange.Common(p.within, t.within)
-		return t.at, p.within.Empty(), nil
+		p.within = keyrange.Common(p.within, tag.Within)
+		return tag.At, p.within.Empty(), nil
 	case since != "":
 		// Go's client writes the time zone as UTC, others as GMT.
 		t, err := time.Parse(time.RFC1123, since)
 		if err != nil {
 			return at, false, badf("If-Modified-Since %q is not an HTTP date", clip(since))
 		}
-		return engine.FromTime(t), false, nil
+		return engine.FromTime(t).String(), false, nil
 	case allVersions:
-		return engine.FromNow(), false, nil
+		return engine.FromNow().String(), false, nil
 	}
-	return engine.FromStart(), false, nil
+	return engine.FromStart().String(), false, nil
 }
 
 func (c *call) changes(k *container, p *place, size int, allVersions bool) error {
@@ -116,33 +88,28 @@ func (c *call) changes(k *container, p *place, size int, allVersions bool) error
 		c.answer(http.StatusNotModified, nil)
 		return nil
 	}
-	next := feedToken{within: p.within}
 	p.all = false
 	scope, err := p.scope()
 	if err != nil {
 		return err
 	}
-	o := &engine.ChangeOptions{AllVersions: allVersions, Charge: &c.charge, Progress: func(at engine.ChangePosition) { next.at = at }}
+	feed := &Feed{Place: Place{scope, p.key, p.within}, From: from, AllVersions: allVersions, Page: size, Charge: &c.charge}
 	body := append(append([]byte(`{"_rid":"`), k.rid...), `","Documents":[`...)
 	count := 0
-	for ch, err := range k.items.Changes(c.ctx, scope, from, o) {
-		if err != nil {
-			return k.outcome(err)
-		}
-		if count > 0 {
+	at, err := k.items.Changes(c.ctx, feed, func(ch *engine.Change) {
+		if count++; count > 1 {
 			body = append(body, ',')
 		}
 		if allVersions {
-			body = k.appendChange(body, &ch)
+			body = k.appendChange(body, ch)
 		} else {
 			body = k.appendItem(body, ch.Body, ch.ETag, ch.Seq)
 		}
-		if count++; count == size || len(body) >= pageBytes {
-			next.at = ch.Position()
-			break
-		}
+	})
+	if err != nil {
+		return k.outcome(err)
 	}
-	h.Set("etag", next.String())
+	h.Set("etag", feedtag.Tag{Within: p.within, At: at}.String())
 	h.Set("x-ms-item-count", strconv.Itoa(count))
 	if count == 0 {
 		c.charge = max(c.charge, 1)

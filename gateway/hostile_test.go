@@ -18,6 +18,7 @@ import (
 
 	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/gateway/internal/document"
+	"github.com/cleavestore/cleave/gateway/internal/feedtag"
 	"github.com/cleavestore/cleave/gateway/internal/resourceid"
 	"github.com/cleavestore/cleave/gateway/internal/signature"
 	"github.com/cleavestore/cleave/internal/queryplan"
@@ -335,8 +336,8 @@ func FuzzHeaders(f *testing.F) {
 				t.Errorf("%q: %+v, then %+v", next, at, again)
 			}
 		}
-		if at, bad := parseFeedToken(etag); bad == nil {
-			if again, bad := parseFeedToken(at.String()); bad != nil || again.within != at.within {
+		if at, bad := feedtag.Parse(etag); bad == nil {
+			if again, bad := feedtag.Parse(at.String()); bad != nil || again.Within != at.Within {
 				t.Errorf("%q: %+v, then %+v: %v", etag, at, again, bad)
 			}
 		}

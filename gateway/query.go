@@ -294,7 +294,7 @@ func (c *call) runQuery(k *container, p *place, s *statement.Statement, size int
 	out := &page{}
 	whole, payloads := s.Documents(), s.Payloads()
 	r := k.items.Find(c.ctx, &Search{
-		Scope: scope, Query: q, Text: text, Parameters: s.Parameters, Key: p.key, Within: p.within, Named: !p.all, Page: limit,
+		Place: Place{scope, p.key, p.within}, Query: q, Text: text, Parameters: s.Parameters, Named: !p.all, Page: limit,
 		Sorted: sorted || at.order == orderCreation,
 	})
 	more := false

@@ -62,7 +62,8 @@ type Items interface {
 	// Find runs a page of a query.
 	Find(ctx context.Context, s *Search) Rows
 	Explain(ctx context.Context, scope engine.Scope, q engine.Query) (engine.QueryPlan, error)
-	Changes(ctx context.Context, scope engine.Scope, from engine.ChangePosition, o *engine.ChangeOptions) iter.Seq2[engine.Change, error]
+	// Changes shows a page of a change feed and returns the position behind it.
+	Changes(ctx context.Context, f *Feed, show func(*engine.Change)) (at string, err error)
 
 	// Ranges returns the physical partitions in the order of the key space.
 	Ranges() []Partition
@@ -89,17 +90,21 @@ type Tx interface {
 	Delete(id string, o *engine.WriteOptions) error
 }
 
+// Place is a part of a container, in two forms: as the engine takes it, and by its keys.
+type Place struct {
+	Scope  engine.Scope
+	Key    engine.PartitionKey // what Scope is about, a whole key or its first levels; the zero key: Within
+	Within partmap.Range
+}
+
 // Search is a page of a query, in two forms: as the engine takes it, and as texts and bounds.
 type Search struct {
-	Scope engine.Scope
+	Place
 	Query engine.Query // Limit and Continue are those of the page
 
 	// Text and Parameters are what Query was read from. Parameters may have functions of the client.
 	Text       string
 	Parameters map[string]any
-	// Key is what Scope is about, a whole key or its first levels; the zero key: Within.
-	Key    engine.PartitionKey
-	Within partmap.Range
 	// Named says that the request names a key or a range; else Within is all.
 	Named bool
 	// Page is how many results the page has at most. Those beyond, up to Query.Limit, only tell whether there are more.
@@ -115,6 +120,15 @@ type Rows interface {
 	Stats() engine.QueryStats
 	Continue() string
 	ShortContinue() string
+}
+
+// Feed is a page of a change feed.
+type Feed struct {
+	Place
+	From        string // what Changes has returned, or the text of an engine.ChangePosition that is none of a place in the feed
+	AllVersions bool
+	Page        int      // how many changes it has at most
+	Charge      *float64 // gets what it costs, in RU
 }
 
 // Partition is a physical partition.
@@ -179,6 +193,25 @@ func (l localItems) Transact(ctx context.Context, key engine.PartitionKey, o *en
 }
 
 func (l localItems) Find(ctx context.Context, s *Search) Rows { return l.Query(ctx, s.Scope, s.Query) }
+
+func (l localItems) Changes(ctx context.Context, f *Feed, show func(*engine.Change)) (string, error) {
+	at, err := engine.ParsePosition(f.From)
+	if err != nil {
+		return "", err
+	}
+	o := &engine.ChangeOptions{AllVersions: f.AllVersions, Charge: f.Charge, Progress: func(p engine.ChangePosition) { at = p }}
+	count, size := 0, 0
+	for ch, err := range l.Container.Changes(ctx, f.Scope, at, o) {
+		if err != nil {
+			return "", err
+		}
+		show(&ch)
+		if count, size = count+1, size+len(ch.Body); count == f.Page || size >= pageBytes {
+			return ch.Position().String(), nil
+		}
+	}
+	return at.String(), nil
+}
 
 func rangeID(id engine.PartitionID) string { return strconv.FormatUint(uint64(id), 10) }
 

@@ -251,9 +251,4 @@ func (c *items) UpsertAll(ctx context.Context, key engine.PartitionKey, docs [][
 	return c.batch(ctx, key, ops...)
 }
 
-// Changes implements gateway.Items.
-func (c *items) Changes(context.Context, engine.Scope, engine.ChangePosition, *engine.ChangeOptions) iter.Seq2[engine.Change, error] {
-	return func(yield func(engine.Change, error) bool) { yield(engine.Change{}, lacks("change feeds")) }
-}
-
 var _ gateway.Items = (*items)(nil)

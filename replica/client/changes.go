@@ -30,6 +30,9 @@ type ChangeOptions struct {
 	Weak bool
 	// Limit is how many changes a page has at most. 0, or too many: protocol.MaxScan.
 	Limit int
+	// Within are the keys that the feed is about, the zero range: all. A position is about all keys, and of the others it stays
+	// where it was.
+	Within partmap.Range
 }
 
 // ChangePage is a part of a feed.
@@ -63,8 +66,13 @@ const pageTries = 5
 // One error may come, as the last pair: ErrHistory; engine.ErrInvalid for a position that is none; engine.ErrNoContainer;
 // ErrClosed; that of the context, with the last answer.
 func (c *Client) Changes(ctx context.Context, container, from string, o *ChangeOptions) iter.Seq2[ChangePage, error] {
+	return c.View(protocol.Strong).Changes(ctx, container, from, o)
+}
+
+// Changes is Client.Changes, and the session of the view has seen what is shown.
+func (v View) Changes(ctx context.Context, container, from string, o *ChangeOptions) iter.Seq2[ChangePage, error] {
 	return func(yield func(ChangePage, error) bool) {
-		f := feed{c: c, container: container}
+		f := feed{c: v.Client, seen: v.note, container: container}
 		if o != nil {
 			f.o = *o
 		}
@@ -87,6 +95,7 @@ func (c *Client) Changes(ctx context.Context, container, from string, o *ChangeO
 // feed is a loop over changes.
 type feed struct {
 	c         *Client
+	seen      func(group, index uint64)
 	container string
 	o         ChangeOptions
 	now       position
@@ -95,6 +104,18 @@ type feed struct {
 
 // begin begins at a position.
 func (f *feed) begin(from string) error {
+	if err := f.read(from); err != nil {
+		return err
+	}
+	if !f.o.Within.Empty() {
+		f.now.divide(f.o.Within.Min)
+		f.now.divide(f.o.Within.Max)
+	}
+	return nil
+}
+
+// read reads a position.
+func (f *feed) read(from string) error {
 	authority := f.c.cfg.Credentials.Authority()
 	if from == "" {
 		from = engine.FromStart().String()
@@ -121,6 +142,9 @@ func (f *feed) begin(from string) error {
 func (f *feed) round(ctx context.Context, show func(ChangePage) bool) (more bool, err error) {
 	shown := false
 	for i := 0; i < len(f.now.places); i++ { // a page may divide the place
+		if !f.o.Within.Empty() && !f.o.Within.Contains(&f.now.places[i].keys.Min) {
+			continue
+		}
 		for rest := true; rest; {
 			var items []engine.Item
 			if items, rest, err = f.page(ctx, i); err != nil {
@@ -179,6 +203,7 @@ func (f *feed) page(ctx context.Context, i int) (items []engine.Item, rest bool,
 			if items, at, rest, err = r.Changes(); err != nil {
 				return nil, false, err
 			}
+			f.seen(t.g.ID, r.Applied)
 			f.now.places[i] = place{keys, at}
 			if keys.Max != s.keys.Max {
 				f.now.places = slices.Insert(f.now.places, i+1, place{partmap.Range{Min: keys.Max, Max: s.keys.Max}, s.at})

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
+	"slices"
 
 	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/partmap"
@@ -27,6 +28,17 @@ type position struct {
 	incarnation uint64
 	number      uint64
 	places      []place
+}
+
+// divide has a range begin at a place of the key space.
+func (p *position) divide(at partmap.EPK) {
+	for i := range p.places {
+		if s := p.places[i]; s.keys.Min.Compare(&at) < 0 && at.Compare(&s.keys.Max) < 0 {
+			p.places[i].keys.Max = at
+			p.places = slices.Insert(p.places, i+1, place{partmap.Range{Min: at, Max: s.keys.Max}, s.at})
+			return
+		}
+	}
 }
 
 const positionFormat = 1

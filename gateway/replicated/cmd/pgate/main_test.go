@@ -205,7 +205,7 @@ func TestGateway(t *testing.T) {
 	if a := g.want(200, "GET", "/dbs/shop/colls/orders/pkranges", ""); !strings.Contains(a.body, `"_count":3`) {
 		t.Error(a.body)
 	}
-	for name, part := range map[string]func(*gate){"items": (*gate).items, "queries": (*gate).queries, "refusals": (*gate).refusals} {
+	for name, part := range map[string]func(*gate){"items": (*gate).items, "queries": (*gate).queries, "refusals": (*gate).refusals, "feeds": (*gate).feeds} {
 		t.Run(name, func(t *testing.T) { part(g.of(t)) })
 	}
 	t.Run("kill", func(t *testing.T) { g.of(t).kill(cluster) })
@@ -337,7 +337,6 @@ func (g *gate) refusals() {
 	}
 	g.want(404, "GET", "/dbs/shop/colls/x", "")
 	g.want(501, "PUT", "/dbs/shop/colls/orders", `{"id":"orders","partitionKey":{"paths":["/k"]},"defaultTtl":60}`)
-	g.want(501, "GET", docs, "", "A-IM", "Incremental Feed", pk, `["a"]`)
 }
 
 // kill kills a node that leads a third of the container while clients write.
