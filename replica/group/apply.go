@@ -87,6 +87,7 @@ func (g *Group) ReportSnapshot(to uint64, reached bool) error {
 	if reached {
 		status = raft.SnapshotFinish
 	}
+	delete(g.probes, to)
 	return g.guard(func() error { g.node.ReportSnapshot(to, status); return nil })
 }
 

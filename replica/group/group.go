@@ -140,6 +140,9 @@ type Group struct {
 	installs  int                                      // appends with a snapshot that were handed out and not written
 	created   []uint64                                 // groups whose logs were made
 
+	probes map[uint64]probe // by replica
+	ticks  uint64
+
 	handing handover
 	time    time.Time // newest of the entries since Open
 	late    []func()  // reads of a leader that wait for the time
@@ -184,7 +187,7 @@ type Apply struct {
 // raftlog.ErrRemoved if a Destroy was interrupted, which is complete now; those of the log and
 // of the partition.
 func Open(ctx context.Context, cfg Config) (*Group, error) {
-	g := &Group{cfg: cfg, proposals: make(map[command.ID]uint64), streams: make(map[uint64]func() (io.ReadCloser, error))}
+	g := &Group{cfg: cfg, proposals: make(map[command.ID]uint64), streams: make(map[uint64]func() (io.ReadCloser, error)), probes: make(map[uint64]probe)}
 	rand.Read(g.boot[:]) // never fails
 	def := cfg.Container.Def()
 	g.levels, g.expires = max(1, len(def.PartitionKey)), def.DefaultTTL != 0
@@ -228,7 +231,9 @@ func Open(ctx context.Context, cfg Config) (*Group, error) {
 		node, refusal := raft.NewRawNode(&raft.Config{
 			ID: cfg.Log.Replica(), ElectionTick: cfg.ElectionTicks, HeartbeatTick: cfg.HeartbeatTicks,
 			Storage: storage{cfg.Log, g}, Applied: base.Index, AsyncStorageWrites: true,
-			MaxSizePerMsg: 1 << 20, MaxCommittedSizePerReady: 4 << 20, MaxUncommittedEntriesSize: 64 << 20, MaxInflightMsgs: 256,
+			MaxSizePerMsg: 1 << 20, MaxCommittedSizePerReady: 4 << 20, MaxUncommittedEntriesSize: 64 << 20,
+			// What other groups send to a replica that is behind waits behind this.
+			MaxInflightMsgs: 256, MaxInflightBytes: 4 << 20,
 			CheckQuorum: true, PreVote: true, ReadOnlyOption: raft.ReadOnlySafe, DisableProposalForwarding: true,
 			StepDownOnRemoval: true, Logger: logger{},
 		})
@@ -338,6 +343,7 @@ func (g *Group) fail(cause error) error {
 
 // Tick tells the group that one interval of time has passed.
 func (g *Group) Tick() error {
+	g.ticks++
 	if err := g.guard(func() error { g.node.Tick(); return nil }); err != nil {
 		return err
 	}
@@ -354,6 +360,9 @@ func (g *Group) Step(m *pb.Message) error {
 		if m.GetType() == pb.MsgReadIndex {
 			g.readIndex(func() { g.node.Step(m) })
 			return nil
+		}
+		if m.GetType() == pb.MsgAppResp {
+			delete(g.probes, m.GetFrom())
 		}
 		g.step(m)
 		return nil
@@ -436,6 +445,7 @@ func (g *Group) Ready() (*Work, error) {
 func (g *Group) take(rd raft.Ready, w *Work) {
 	if rd.SoftState != nil && rd.SoftState.RaftState != raft.StateLeader {
 		g.handing = handover{}
+		clear(g.probes)
 		g.giveUp()
 	}
 	for _, s := range rd.ReadStates {
@@ -458,6 +468,7 @@ func (g *Group) take(rd raft.Ready, w *Work) {
 			w.Applies = append(w.Applies, &Apply{m: m})
 		case m.GetType() == pb.MsgSnap:
 			w.Snapshots = append(w.Snapshots, m)
+		case g.repeats(m):
 		default:
 			w.Send = append(w.Send, m)
 		}

@@ -78,6 +78,7 @@ func (g *Group) Successor(may func(replica uint64) bool) (best, lacks uint64) {
 
 // ReportUnreachable tells a leader that messages to a replica were lost.
 func (g *Group) ReportUnreachable(replica uint64) error {
+	delete(g.probes, replica)
 	return g.guard(func() error { g.node.ReportUnreachable(replica); return nil })
 }
 

@@ -39,9 +39,10 @@ type round struct {
 	acks   int64           // of all groups, meanwhile and until it was back
 	back   time.Duration   // until it was up to date and led its groups again
 	moved  int             // replicas that it has got
+	ended  time.Duration   // when the gap of a planned change ended, from its beginning
 	pauses []time.Duration // of each group: the longest time between two of its writes,
 	left   []time.Duration // of these until the node is started again,
-	calm   []time.Duration // and in the time before
+	calm   []time.Duration // and for as long afterwards, without a change
 }
 
 // Run implements the command.
@@ -82,6 +83,7 @@ func (c *demoCommand) Run(ctx context.Context, e *environment) error {
 			return errors.Join(failed, w.end())
 		}
 		rounds = append(rounds, r)
+		fmt.Fprintf(e.stderr, "%s node %d: gap %v, which ended %v after the signal\n", planned, r.node, r.gap.Round(time.Millisecond), r.ended.Round(10*time.Millisecond))
 	}
 	if c.Grow {
 		grown, failed := c.grow(ctx, t, w)
@@ -129,21 +131,24 @@ func (c *demoCommand) restart(ctx context.Context, t *trial, w *writers, node ui
 		}
 	}
 	r.groups = len(groups)
-	for _, id := range groups {
-		r.calm = append(r.calm, w.longest(id, time.Now().Add(-c.Pause)))
-	}
+	begun := time.Now()
 	err := r.grow(w, groups, func() error {
-		begun := time.Now()
 		if err := t.signal(node, syscall.SIGTERM); err != nil {
 			return err
 		}
 		time.Sleep(c.Pause)
 		for _, id := range groups {
-			r.left = append(r.left, w.longest(id, begun))
+			left, _ := w.longest(id, begun)
+			r.left = append(r.left, left)
 		}
 		return errors.Join(t.start(node), t.leads(ctx, node, groups))
 	})
-	time.Sleep(c.Pause)
+	begun = time.Now()
+	time.Sleep(r.back)
+	for _, id := range groups {
+		calm, _ := w.longest(id, begun)
+		r.calm = append(r.calm, calm)
+	}
 	return r, err
 }
 
@@ -298,7 +303,7 @@ func printRounds(e *environment, rounds []round) {
 		}
 	}
 	if len(pauses) > 0 {
-		fmt.Fprintf(e.stdout, "%s: pause of a group, while the node hands over and ends, %s; until it leads again %s; in the time before, without a change of the leader, %s\n",
+		fmt.Fprintf(e.stdout, "%s: pause of a group, while the node hands over and ends, %s; until it leads again %s; for as long afterwards, without a change of the leader, %s\n",
 			planned, summary(left), summary(pauses), summary(calm))
 	}
 }

@@ -68,14 +68,16 @@ func (r *round) grow(w *writers, groups []uint64, do func() error) error {
 	}
 	r.back, r.acks = time.Since(begun), w.acks.Load()-before
 	for _, id := range groups {
-		pause := w.longest(id, begun)
-		r.gap, r.pauses = max(r.gap, pause), append(r.pauses, pause)
+		pause, end := w.longest(id, begun)
+		if r.pauses = append(r.pauses, pause); pause > r.gap {
+			r.gap, r.ended = pause, end.Sub(begun)
+		}
 	}
 	return nil
 }
 
-// longest returns the longest time between two acknowledgements in a group, of those since a time.
-func (w *writers) longest(group uint64, since time.Time) (gap time.Duration) {
+// longest returns the longest time between two acknowledgements in a group, of those since a time, and when it ended.
+func (w *writers) longest(group uint64, since time.Time) (gap time.Duration, end time.Time) {
 	var ends []time.Time
 	for _, o := range w.each {
 		o.mu.Lock()
@@ -91,9 +93,11 @@ func (w *writers) longest(group uint64, since time.Time) (gap time.Duration) {
 	}
 	slices.SortFunc(ends, time.Time.Compare)
 	for i := 1; i < len(ends); i++ {
-		gap = max(gap, ends[i].Sub(ends[i-1]))
+		if d := ends[i].Sub(ends[i-1]); d > gap {
+			gap, end = d, ends[i]
+		}
 	}
-	return gap
+	return gap, end
 }
 
 // join adds a node as the command add does, and starts it. The others hear of it from the metadata store.
