@@ -2,6 +2,7 @@ package raftlog
 
 import (
 	"errors"
+	"syscall"
 	"testing"
 
 	"github.com/cleavestore/cleave/internal/fault"
@@ -124,5 +125,50 @@ func TestDiscard(t *testing.T) {
 		if done {
 			return
 		}
+	}
+}
+
+// TestCreateFails: a log whose making has failed, at whichever call of the file system, is not there. A later call makes it,
+// and what that one appends is there after a crash.
+func TestCreateFails(t *testing.T) {
+	failures := 0
+	for n := int64(1); ; n++ {
+		mem := vfs.NewMem()
+		faulty := vfs.NewFaulty(mem)
+		s := open(t, faulty)
+		_, err := s.Create(5, 1, base(1, 1))
+		must(t, err)
+		at := faulty.Calls() + n
+		faulty.FailAt(at, syscall.ENOSPC, false)
+		_, err = s.Create(3, 2, base(1, 1))
+		done := faulty.Calls() < at
+		faulty.FailAt(0, nil, false)
+		if err != nil {
+			failures++
+			if _, err = s.Create(3, 2, base(1, 1)); err != nil && !errors.Is(err, fault.ErrExists) { // whoever makes it takes this for success
+				t.Fatalf("call %d: %v", n, err)
+			}
+		}
+		g := s.Group(3)
+		if groups := s.Groups(); g == nil || len(groups) != 2 || groups[0] != g {
+			t.Fatalf("call %d: %d groups", n, len(groups))
+		}
+		pos, err := g.Append(hard(3, 2, 1), entries(2, 3, 3, 10))
+		must(t, err)
+		must(t, s.Wait(pos))
+		want := describe(g)
+		s = open(t, mem.Crash(vfs.CrashOptions{Keep: vfs.KeepNone}))
+		if g = s.Group(3); g == nil {
+			t.Fatalf("call %d: what was durable is gone with its group", n)
+		}
+		if got := describe(g); got != want {
+			t.Errorf("call %d: %s, was %s", n, got, want)
+		}
+		if done {
+			break
+		}
+	}
+	if failures < 4 {
+		t.Errorf("%d failures: the test reached too little", failures)
 	}
 }

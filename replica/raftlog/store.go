@@ -198,10 +198,12 @@ func (s *Store) note() error {
 	return s.noteLocked()
 }
 
-func (s *Store) noteLocked() error {
+// noteLocked is note, which also describes groups that are about to be added.
+func (s *Store) noteLocked(added ...*Group) error {
 	s.mu.Lock()
-	m, groups := s.mu.manifest, slices.Clone(s.mu.groups)
+	m, groups := s.mu.manifest, slices.Concat(s.mu.groups, added)
 	s.mu.Unlock()
+	slices.SortFunc(groups, func(a, b *Group) int { return cmp.Compare(a.id, b.id) })
 	m.groups = nil
 	bases := make(map[wal.Stream]uint64)
 	for _, g := range groups {
@@ -263,12 +265,15 @@ func (s *Store) Create(id, replica uint64, b Base) (*Group, error) {
 	if b.Index > 0 {
 		g.mu.hard = hardState{term: b.Term, commit: b.Index}
 	}
-	s.mu.manifest.nextStream++
-	s.mu.groups = slices.Insert(s.mu.groups, at, g)
+	s.mu.manifest.nextStream++ // also if nothing comes of it
 	s.mu.Unlock()
-	if err := s.noteLocked(); err != nil {
+	// The group is not there before the manifest names it: a start ignores the records of one that it does not name.
+	if err := s.noteLocked(g); err != nil {
 		return nil, err
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mu.groups = slices.Insert(s.mu.groups, at, g)
 	return g, nil
 }
 
