@@ -200,6 +200,11 @@ func (s *Store) note() error {
 
 // noteLocked is note, which also describes groups that are about to be added.
 func (s *Store) noteLocked(added ...*Group) error {
+	// What is appended behind this is in this file or a later one, and not in the manifest.
+	newest := uint64(math.MaxUint64)
+	if s.log != nil {
+		newest = s.log.Newest()
+	}
 	s.mu.Lock()
 	m, groups := s.mu.manifest, slices.Concat(s.mu.groups, added)
 	s.mu.Unlock()
@@ -218,12 +223,12 @@ func (s *Store) noteLocked(added ...*Group) error {
 	if err := s.log.Sync(); err != nil {
 		return err
 	}
-	first := s.log.FirstNeeded(func(stream wal.Stream, _ uint64) uint64 {
+	first := min(newest, s.log.FirstNeeded(func(stream wal.Stream, _ uint64) uint64 {
 		if base, found := bases[stream]; found {
 			return base
 		}
 		return math.MaxUint64 // the group was removed
-	})
+	}))
 	m.first = first
 	m.closed = slices.DeleteFunc(slices.Clone(m.closed), func(c wal.Closed) bool { return c.File < first })
 	if err := s.write(m); err != nil {

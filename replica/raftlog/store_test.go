@@ -9,6 +9,7 @@ import (
 	"path"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"go.etcd.io/raft/v3"
 	pb "go.etcd.io/raft/v3/raftpb"
@@ -271,6 +272,61 @@ func TestFilesAreDropped(t *testing.T) {
 	if got := describe(s.Group(2)); got != wantBusy {
 		t.Errorf("busy: %s, was %s", got, wantBusy)
 	}
+}
+
+// TestVoteBesideNote: a vote that becomes durable while a manifest is written, which does not have it yet, is there after a
+// crash, also if its file was filled meanwhile and has nothing else that is needed.
+func TestVoteBesideNote(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mem := vfs.NewMem()
+		faulty := vfs.NewFaulty(mem)
+		s := open(t, faulty)
+		idle, err := s.Create(1, 1, base(1, 1))
+		must(t, err)
+		busy, err := s.Create(2, 1, base(1, 1))
+		must(t, err)
+		pos, err := busy.Append(hard(3, 1, 1), entries(2, 8, 3, 5000))
+		must(t, err)
+		must(t, s.Wait(pos))
+		must(t, busy.Cut(base(9, 3)))
+		must(t, s.MakeSpare(t.Context()))
+		going := make(chan struct{})
+		faulty.SetHook(func(c vfs.Call) error {
+			if c.Op == vfs.OpSync && isLog(path.Base(c.Name)) {
+				<-going
+			}
+			return nil
+		})
+		ended := make(chan error, 3)
+		wait := func(pos wal.Position, err error) {
+			t.Helper()
+			must(t, err)
+			go func() { ended <- s.Wait(pos) }()
+			synctest.Wait()
+		}
+		wait(busy.Append(hard(4, 1, 9), nil)) // a sync is under way
+		_, err = busy.Append(hard(5, 1, 9), nil)
+		must(t, err)
+		go func() { ended <- s.Note() }() // it waits for the next one
+		synctest.Wait()
+		_, err = idle.Append(hard(7, 2, 1), nil)
+		must(t, err)
+		wait(busy.Append(nil, entries(10, 5, 5, 6000))) // in the next file
+		close(going)
+		for range cap(ended) {
+			must(t, <-ended)
+		}
+		want := describe(idle)
+		again := open(t, mem.Crash(vfs.CrashOptions{Keep: vfs.KeepNone}))
+		if got := describe(again.Group(1)); got != want {
+			t.Errorf("%s, was %s", got, want)
+		}
+		must(t, s.Note()) // now the file may go
+		if s.log.First() < 2 {
+			t.Error("the first file is still there")
+		}
+		must(t, s.Close())
+	})
 }
 
 // TestReplacedSuffix: entries that were replaced before the log was truncated past them do
