@@ -44,6 +44,7 @@ func newConn(raw *tls.Conn, in *frameReader, limit int) *Conn {
 	c := &Conn{raw: raw, in: in, limit: limit, wake: make(chan struct{}, 1), done: make(chan struct{})}
 	c.heard.Store(true)
 	go c.write()
+	go c.watch()
 	return c
 }
 
@@ -103,25 +104,36 @@ func (c *Conn) Done() <-chan struct{} { return c.done }
 // Remote returns the address of the other side.
 func (c *Conn) Remote() string { return c.raw.RemoteAddr().String() }
 
+// watch closes the connection when nothing has come for a while, also while a write waits: the other side may have
+// stopped, and reads nothing more.
+func (c *Conn) watch() {
+	tick := time.NewTicker(pingEvery)
+	defer tick.Stop()
+	for silent := 0; silent < silence; silent++ {
+		select {
+		case <-c.done:
+			return
+		case <-tick.C:
+		}
+		if c.heard.Swap(false) {
+			silent = -1
+		}
+	}
+	c.Close()
+}
+
 // write writes what Send has left, and pings.
 func (c *Conn) write() {
 	tick := time.NewTicker(pingEvery)
 	defer tick.Stop()
 	var spare []byte
-	silent, wrote := 0, false
+	wrote := false
 	ping := appendFrame(nil, kindPing, nil)
 	for {
 		select {
 		case <-c.done:
 			return
 		case <-tick.C:
-			if silent++; c.heard.Swap(false) {
-				silent = 0
-			}
-			if silent >= silence {
-				c.Close()
-				return
-			}
 			if !wrote {
 				if _, err := c.raw.Write(ping); err != nil {
 					c.Close()

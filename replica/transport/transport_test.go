@@ -185,6 +185,42 @@ func TestSilence(t *testing.T) {
 	})
 }
 
+// TestSilenceOfStopped: a connection is closed as soon when the other side has stopped and a write to it waits.
+func TestSilenceOfStopped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var n memnet.Network
+		c := credentials(t, 0, 1)
+		l := n.Listen(address(1))
+		stop := make(chan struct{})
+		go func() {
+			plain, err := l.Accept()
+			if err == nil {
+				_, _, _, err = accept(t.Context(), plain, c[1], 1, 0)
+			}
+			if err != nil {
+				t.Error(err)
+			}
+			<-stop
+		}()
+		client, err := DialClient(t.Context(), n.Dialer("client"), c[0], 0, 1, address(1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		begun := time.Now()
+		client.Send(FirstOfClients, func(dst []byte) []byte { return append(dst, make([]byte, 8<<20)...) })
+		select {
+		case <-client.Done():
+		case <-time.After(time.Minute):
+			t.Error("it is open after a minute")
+		}
+		if d := time.Since(begun); d > (silence+1)*pingEvery {
+			t.Errorf("noticed after %v", d)
+		}
+		client.Close()
+		close(stop)
+	})
+}
+
 // TestSendNeverWaits: what a peer does not read is dropped when too much waits.
 func TestSendNeverWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
