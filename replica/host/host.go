@@ -541,7 +541,7 @@ func (h *Host) Propose(id uint64, c *command.Command, done func(group.Outcome)) 
 
 // Confirm begins a linearizable read: when done is called with nil, the partition here has
 // everything that was acknowledged before the call of Confirm. It must not wait. While there
-// is no leader, done is not called.
+// is no leader, done is not called, unless too many wait already: group.ErrBusy.
 func (h *Host) Confirm(id uint64, done func(error)) {
 	r := h.replicas.get(id)
 	if r == nil {

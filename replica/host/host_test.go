@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -376,6 +377,47 @@ func TestBlackhole(t *testing.T) {
 		r.net.Blackhole(address(1), false)
 		r.hosts[1] = first
 		r.check()
+		r.close()
+	})
+}
+
+// TestReadsWithoutLeader: reads that are asked for again and again while there is no leader do not pile up. Those that wait
+// are answered when there is one.
+func TestReadsWithoutLeader(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, 1)
+		r.steady()
+		r.kill(1)
+		r.kill(2)
+		h, id := r.hosts[3], r.cluster.Groups()[0].ID
+		o := h.replicas.get(id)
+		r.until("no leader", func() bool { return o.status.leader.Load() == 0 })
+		var done, busy atomic.Int64
+		ask := func() {
+			h.Confirm(id, func(err error) {
+				done.Add(1)
+				if errors.Is(err, group.ErrBusy) {
+					busy.Add(1)
+				}
+			})
+		}
+		const asked = 3 * maxInbox
+		for n := range asked {
+			if ask(); n%(maxInbox/2) == 0 {
+				time.Sleep(2 * h.cfg.Tick)
+			}
+		}
+		held := 0
+		o.await(func() { held = len(o.reads.waiting) + len(o.reads.round) })
+		if held > maxInbox || busy.Load() != int64(asked-held) || done.Load() != busy.Load() {
+			t.Errorf("%d reads wait, %d of %d were told that they are too many", held, busy.Load(), asked)
+		}
+		must(t, r.start(2))
+		r.until("all are answered", func() bool { return done.Load() == asked })
+		if busy.Load() != int64(asked-held) {
+			t.Errorf("%d were told that they are too many", busy.Load())
+		}
+		must(t, r.start(1))
 		r.close()
 	})
 }

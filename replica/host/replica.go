@@ -256,7 +256,7 @@ func (r *replica) process(b *batch) {
 		r.take(p)
 	}
 	r.restartRound()
-	r.reads.waiting = append(r.reads.waiting, b.confirms...)
+	r.reads.wait(b.confirms)
 	if r.gone {
 		r.refuse(r.failure)
 	}
@@ -328,6 +328,16 @@ func (r *replica) take(p proposal) {
 		p.done = func(o group.Outcome) { before(o); done(o) }
 	}
 	r.waiters[p.c.ID] = p.done
+}
+
+// wait has reads wait for the next round. While there is no leader none comes, and who asks again and again must not pile up:
+// those that are too many are told so.
+func (q *reads) wait(some []func(error)) {
+	room := min(len(some), max(maxInbox-len(q.waiting)-len(q.round), 0))
+	q.waiting = append(q.waiting, some[:room]...)
+	for _, done := range some[room:] {
+		done(group.ErrBusy)
+	}
 }
 
 // beginRound begins a round of reads, if there is none.
