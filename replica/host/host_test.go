@@ -38,7 +38,8 @@ type rig struct {
 	acked   map[string]int // newest number of each item that was acknowledged
 	number  int
 	serve   func(context.Context, *Host, *transport.Conn)
-	stopAt  func(*vfs.Faulty) // nil: no disk stops
+	stopAt  func(*vfs.Faulty)        // nil: no disk stops
+	slow    map[uint64]*atomic.Int64 // by which time the clock of a node's store is behind
 }
 
 func address(id uint64) string { return fmt.Sprintf("node%d:1", id) }
@@ -51,7 +52,7 @@ func newRig(t testing.TB, partitions int) *rig {
 
 func newServingRig(t testing.TB, partitions int, serve func(context.Context, *Host, *transport.Conn)) *rig {
 	t.Helper()
-	r := &rig{t: t, serve: serve, creds: make(map[uint64]*transport.Credentials), disks: make(map[uint64]*vfs.Mem), stores: make(map[uint64]*vfs.Mem), faulty: make(map[uint64]*vfs.Faulty), hosts: make(map[uint64]*Host), acked: make(map[string]int)}
+	r := &rig{t: t, serve: serve, creds: make(map[uint64]*transport.Credentials), disks: make(map[uint64]*vfs.Mem), stores: make(map[uint64]*vfs.Mem), faulty: make(map[uint64]*vfs.Faulty), hosts: make(map[uint64]*Host), acked: make(map[string]int), slow: make(map[uint64]*atomic.Int64)}
 	r.cluster = &cluster.Cluster{Containers: []cluster.Container{{Name: "items", PartitionKey: []string{"/k"}, Partitions: partitions}}}
 	dir := t.TempDir()
 	a, err := transport.NewAuthority(dir, time.Now())
@@ -69,7 +70,7 @@ func newServingRig(t testing.TB, partitions int, serve func(context.Context, *Ho
 		if id <= 3 { // the fourth one joins later
 			r.cluster.Nodes = append(r.cluster.Nodes, cluster.Node{ID: id, Address: address(id)})
 		}
-		r.disks[id], r.stores[id] = vfs.NewMem(), vfs.NewMem()
+		r.disks[id], r.stores[id], r.slow[id] = vfs.NewMem(), vfs.NewMem(), new(atomic.Int64)
 		must(t, initOn(r.disks[id], id))
 	}
 	t.Cleanup(func() {
@@ -101,8 +102,9 @@ func (r *rig) start(id uint64) error {
 	}
 	begun := time.Now()
 	o := &engine.Options{MemoryBudget: 16 << 20, LogFileBytes: 256 << 10}
+	clock := func() time.Time { return time.Now().Add(-time.Duration(r.slow[id].Load())) }
 	testenv.Put(o, &testenv.Env{
-		FS: func() vfs.FS { return store }, Clock: time.Now, Steady: func() time.Duration { return time.Since(begun) }, Pause: func(time.Duration) {},
+		FS: func() vfs.FS { return store }, Clock: clock, Steady: func() time.Duration { return time.Since(begun) }, Pause: func(time.Duration) {},
 		Opened: func(testenv.Store) func() { return func() {} }, Watch: func(testenv.Store, string) func() func() { return nil },
 	})
 	peers := make(map[uint64]string)

@@ -122,6 +122,55 @@ func TestSplit(t *testing.T) {
 	})
 }
 
+// TestConfirmedBehindSplit: a replica has a read confirmed that waits for a split. That says nothing of the right half, to which
+// others have written meanwhile: it is not as fresh as bounded staleness may demand.
+func TestConfirmedBehindSplit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, 1)
+		r.steady()
+		left := r.cluster.Groups()[0].ID
+		r.put(r.keyIn(0), time.Second)
+		time.Sleep(time.Second)
+		lagging := r.hosts[3]
+		r.slow[3].Store(int64(time.Hour)) // it waits with what comes
+		must(t, r.split(left, rightHalf))
+		d := r.leading(rightHalf).Group(rightHalf)
+		r.put(keysOf(*d)[0], 5*time.Second)
+		written := lagging.moment()
+		time.Sleep(10 * time.Second)
+		confirmed := make(chan error, 1)
+		lagging.Confirm(left, func(err error) { confirmed <- err })
+		time.Sleep(lagging.cfg.Tick)
+		for id := uint64(1); id <= 2; id++ { // it hears of nothing more
+			r.net.Cut(address(id), address(3), true)
+		}
+		r.slow[3].Store(0)
+		must(t, <-confirmed)
+		synctest.Wait()
+		right := lagging.replicas.get(rightHalf)
+		if right == nil {
+			t.Fatal("it has no right half")
+		}
+		if at := right.status.confirmed.Load(); at >= written {
+			t.Errorf("the right half counts as confirmed at %v, and lacks what was written at %v", time.Duration(at), time.Duration(written))
+		}
+		answered := make(chan error, 1)
+		lagging.Await(rightHalf, Fresh{Age: 5 * time.Second, Entries: 1 << 40}, func(err error) { answered <- err })
+		select {
+		case err := <-answered:
+			if err == nil {
+				t.Error("it answers a read that is to see all that is older than five seconds")
+			}
+		default:
+		}
+		for id := uint64(1); id <= 2; id++ {
+			r.net.Cut(address(id), address(3), false)
+		}
+		r.check()
+		r.close()
+	})
+}
+
 // TestSplitCrash kills one node at each of its changes of the disk during a split, in turn; it
 // comes back and has both halves.
 func TestSplitCrash(t *testing.T) {

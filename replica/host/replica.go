@@ -399,6 +399,7 @@ func (r *replica) carryOut(w *group.Work) {
 	for _, m := range w.Snapshots {
 		r.sendSnapshot(m)
 	}
+	r.began(w.Created) // before the reads: see there
 	for _, d := range w.Reads {
 		if q := &r.reads; d.ID == q.id {
 			for _, done := range q.round {
@@ -428,7 +429,6 @@ func (r *replica) carryOut(w *group.Work) {
 		}
 		r.h.sync.add(r, r.g, a)
 	}
-	r.began(w.Created)
 	r.applies = append(r.applies, w.Applies...)
 	r.apply()
 }
