@@ -61,7 +61,7 @@ func (h *Host) loadContainers() error {
 // the node opens their replicas. A container that the node has stays as it is. The list of
 // containers is durable before the first replica is. One that was dropped is ignored. Errors:
 // cluster.ErrDescription for a container that does not fit, ErrChange for one that is there with
-// another definition, or while another one of the name is being dropped.
+// another definition, or while another one of the name is being dropped. After another error a later call goes on.
 func (h *Host) AddContainer(ctx context.Context, t cluster.Container) error {
 	h.joining.Lock()
 	defer h.joining.Unlock()
@@ -76,19 +76,32 @@ func (h *Host) AddContainer(ctx context.Context, t cluster.Container) error {
 			return fmt.Errorf("container %q: that of before, number %d, is being dropped: %w", t.Name, number, ErrChange)
 		}
 	}
-	before := h.description()
-	if known := before.Container(t.Name); known != nil {
-		if known.Number != t.Number || !reflect.DeepEqual(known.PartitionKey, t.PartitionKey) {
-			return fmt.Errorf("container %q is there with number %d and key %v: %w", t.Name, known.Number, known.PartitionKey, ErrChange)
+	now := h.description()
+	if known := now.Container(t.Name); known == nil {
+		var err error
+		if now, err = h.takeContainer(ctx, now, t); err != nil {
+			return err
 		}
+	} else if known.Number != t.Number || !reflect.DeepEqual(known.PartitionKey, t.PartitionKey) {
+		return fmt.Errorf("container %q is there with number %d and key %v: %w", t.Name, known.Number, known.PartitionKey, ErrChange)
+	} else if !h.adding[t.Number] {
 		return nil
 	}
+	if err := h.beginGroups(ctx, now, t.Name); err != nil {
+		return err
+	}
+	delete(h.adding, t.Number)
+	return nil
+}
+
+// takeContainer takes a container in, without its groups.
+func (h *Host) takeContainer(ctx context.Context, before *cluster.Cluster, t cluster.Container) (*cluster.Cluster, error) {
 	if t.Number < cluster.FirstNumber {
-		return fmt.Errorf("container %q: %w: number %d is below %d", t.Name, cluster.ErrDescription, t.Number, cluster.FirstNumber)
+		return nil, fmt.Errorf("container %q: %w: number %d is below %d", t.Name, cluster.ErrDescription, t.Number, cluster.FirstNumber)
 	}
 	now, err := before.With(t)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	var added []cluster.Container
 	for _, o := range now.Containers {
@@ -98,33 +111,40 @@ func (h *Host) AddContainer(ctx context.Context, t cluster.Container) error {
 	}
 	b, err := json.MarshalIndent(added, "", "  ")
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if err = vfs.WriteFileAtomic(h.fs, containersTemp, containersName, append(b, '\n')); err != nil {
-		return err
+		return nil, err
 	}
 	if _, err = h.db.EnsureContainer(ctx, t.Name, t.Def()); err != nil {
-		return fmt.Errorf("container %q: %w", t.Name, err)
+		return nil, fmt.Errorf("container %q: %w", t.Name, err)
 	}
 	h.described.Store(now)
-	if err = h.createLogs(now.GroupsOf(t.Name)); err != nil {
+	h.adding[t.Number] = true
+	return now, nil
+}
+
+// beginGroups makes and opens those groups of a container that begin on this node. It goes on with what an earlier call
+// has left.
+func (h *Host) beginGroups(ctx context.Context, now *cluster.Cluster, container string) error {
+	if err := h.createLogs(now.GroupsOf(container)); err != nil {
 		return err
 	}
 	var all []*replica
-	for _, g := range now.GroupsOf(t.Name) {
+	for _, g := range now.GroupsOf(container) {
 		if h.log.Group(g.ID) == nil || h.replicas.get(g.ID) != nil {
 			continue
 		}
-		var r *replica
-		if r, err = h.openReplica(ctx, g, nil); err != nil {
+		r, err := h.openReplica(ctx, g, nil)
+		if err != nil {
 			return err
 		}
 		all = append(all, r)
 	}
-	if err = h.replicas.add(all...); err != nil {
+	if err := h.replicas.add(all...); err != nil {
 		return err
 	}
-	return h.evictStrangers(ctx, t.Name)
+	return h.evictStrangers(ctx, container)
 }
 
 // CreateEverywhere makes a container in the whole cluster, as Config.Create does. Error: ErrChange, if the

@@ -159,6 +159,7 @@ func (h *Host) decideDrop(number uint64, name string) (Dropped, error) {
 		return d, err
 	}
 	h.described.Store(now.Without(number))
+	delete(h.adding, number)
 	return d, nil
 }
 

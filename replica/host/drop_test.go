@@ -3,13 +3,47 @@ package host
 import (
 	"errors"
 	"fmt"
+	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 
 	"github.com/cleavestore/cleave/engine"
+	"github.com/cleavestore/cleave/internal/fault"
 	"github.com/cleavestore/cleave/internal/vfs"
 	"github.com/cleavestore/cleave/replica/cluster"
 )
+
+// TestAddFails: a node that could not make all groups of a container makes them when it is told of it again.
+func TestAddFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, 1)
+		r.steady()
+		orders := cluster.Container{Name: "orders", PartitionKey: []string{"/k"}, Partitions: 3, Number: cluster.FirstNumber, Nodes: []uint64{1, 2, 3}}
+		made := 0
+		r.faulty[1].SetHook(func(c vfs.Call) error {
+			if c.Op == vfs.OpCreate && strings.HasPrefix(c.Name, logDir+"/MANIFEST") {
+				if made++; made > 1 {
+					return syscall.ENOSPC
+				}
+			}
+			return nil
+		})
+		if err := r.hosts[1].AddContainer(t.Context(), orders); !errors.Is(err, fault.ErrDiskFull) {
+			t.Fatal("on a full disk: ", err)
+		}
+		r.faulty[1].SetHook(nil)
+		for id := uint64(1); id <= 3; id++ {
+			must(t, r.hosts[id].AddContainer(t.Context(), orders))
+		}
+		r.kill(3)
+		for i := range uint64(3) {
+			id := orders.Number<<32 | (i + 1)
+			r.until("the group at node 1", func() bool { return r.hosts[1].Group(id) != nil && r.leader(id) != nil })
+		}
+		r.close()
+	})
+}
 
 // TestDropCrash: a node that drops a container may crash at each call of its file system, and lose what
 // it has not synced. What is left of the drop is done at the next start if it was decided, and all of it when the

@@ -124,8 +124,9 @@ type Host struct {
 
 	net      Network
 	replicas replicas
-	joining  sync.Mutex     // held while a replica or a container is made that was not here
-	joins    chan [3]uint64 // groups and replicas for which messages have come, and who has sent them
+	joining  sync.Mutex      // held while a replica or a container is made that was not here
+	adding   map[uint64]bool // numbers of containers of which AddContainer has not begun all groups yet; under joining
+	joins    chan [3]uint64  // groups and replicas for which messages have come, and who has sent them
 	queue    chan *replica
 	sync     syncer
 	late     late
@@ -249,6 +250,7 @@ func Open(ctx context.Context, cfg Config) (_ *Host, err error) {
 		sending: make(chan struct{}, 1), receiving: make(chan struct{}, 1), began: time.Now(),
 	}
 	h.peers.since = make(map[uint64]time.Time)
+	h.adding = make(map[uint64]bool)
 	h.joins = make(chan [3]uint64, 64)
 	h.sync.init()
 	h.late.wake = make(chan struct{}, 1)
