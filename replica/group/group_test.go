@@ -306,6 +306,31 @@ func TestGather(t *testing.T) {
 	}
 }
 
+// TestGatherLongKeys: commands that fit into entries of their own do so too when many come at once, whose keys count for
+// each of their operations.
+func TestGatherLongKeys(t *testing.T) {
+	r := single(t, vfs.NewMem(), 100)
+	of := func(n uint64) *command.Command {
+		c := &command.Command{ID: commandID(n), After: r.g.Applied(), Batches: []command.Batch{{Key: engine.StringKey(fmt.Sprintf("%02048d", n))}}}
+		for i := range 100 {
+			c.Batches[0].Operations = append(c.Batches[0].Operations, command.Operation{Kind: command.Check, ID: fmt.Sprintf("%0100d", i)})
+		}
+		return c
+	}
+	for n := range uint64(60) {
+		must(t, r.g.Propose(of(1+n)))
+	}
+	must(t, r.work())
+	for _, o := range r.done {
+		if o.Err != nil || o.Results[0].Err != nil {
+			t.Fatalf("%+v", o)
+		}
+	}
+	if len(r.done) != 60 {
+		t.Errorf("%d outcomes", len(r.done))
+	}
+}
+
 // TestGatherBounds: commands that are large together have entries of their own, also patches,
 // which may make items that are larger than they are themselves.
 func TestGatherBounds(t *testing.T) {

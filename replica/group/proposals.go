@@ -79,9 +79,10 @@ const (
 	// maxWaiting is how many commands wait for an entry at most.
 	maxWaiting = 4096
 	// gatherBytes, gatherOps and gatherWeight bound what is gathered for one entry: the size of
-	// the commands, their operations, and their size if each patch makes the largest item. The
-	// container takes no more than 8 MiB in one entry. A command that is larger has an entry
-	// of its own, so what the container says of the size of an entry is about that command.
+	// the commands, their operations, and their size if each patch makes the largest item and each
+	// operation has the partition key. So the container counts, which takes no more than 8 MiB in one
+	// entry. A command that is larger has an entry of its own, so what the container says of the size
+	// of an entry is about that command.
 	gatherBytes  = 1 << 20
 	gatherOps    = 4096
 	gatherWeight = 7 << 20
@@ -105,6 +106,7 @@ func (e *gathering) add(c *command.Command, now time.Time) bool {
 	for i := range c.Batches {
 		e.keys[c.Batches[i].Key] = true
 		ops += len(c.Batches[i].Operations)
+		weight += len(c.Batches[i].Operations) * len(c.Batches[i].Key.Encoded())
 		for k := range c.Batches[i].Operations {
 			if c.Batches[i].Operations[k].Kind == command.Patch {
 				weight += definition.MaxItemBytes
