@@ -89,6 +89,10 @@ const (
 	longest = 100 * time.Millisecond
 )
 
+// mostCommand bounds a command with the name of its container, in bytes. A node closes the connection, which all
+// calls share, at a frame that is too large.
+const mostCommand = transport.MaxFrame - 64
+
 // errLink says that no answer came.
 var errLink = errors.New("no answer")
 
@@ -195,6 +199,9 @@ func (c *Client) batch(ctx context.Context, note func(group, index uint64), cont
 	cmd := command.Command{After: g.applied.Load(), Time: time.UnixMilli(0), Batches: []command.Batch{{Key: key, Operations: ops}}}
 	c.newID(&cmd.ID)
 	encoded := cmd.Append(nil)
+	if n := len(encoded) + len(container); n > mostCommand {
+		return nil, fmt.Errorf("batch of %d bytes, %d can be sent: %w", n, mostCommand, engine.ErrTooLarge)
+	}
 	var last error
 	unknown := false // an earlier try may have been carried out
 	for {

@@ -16,6 +16,7 @@ import (
 	"github.com/cleavestore/cleave/replica/host"
 	"github.com/cleavestore/cleave/replica/protocol"
 	"github.com/cleavestore/cleave/replica/serve"
+	"github.com/cleavestore/cleave/replica/transport"
 )
 
 const clientAddress = "client"
@@ -38,6 +39,32 @@ func within(d time.Duration) context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), d)
 	context.AfterFunc(ctx, cancel)
 	return ctx
+}
+
+// TestClientTooLarge: a batch that no node reads is refused at once, and nobody else is disturbed.
+func TestClientTooLarge(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, c := open(t, 1)
+		r.Steady()
+		key := engine.StringKey(r.KeyIn(0))
+		_, err := c.Upsert(within(20*time.Second), "items", key, fmt.Appendf(nil, `{"id":"i","k":%q}`, r.KeyIn(0)))
+		must(t, err)
+		var tasks sync.WaitGroup
+		tasks.Go(func() {
+			for range 20 {
+				time.Sleep(20 * time.Millisecond)
+				if _, err := c.Batch(within(20*time.Second), "items", key, command.Operation{Kind: command.Check, ID: "none"}); err != nil {
+					t.Errorf("another batch: %v", err)
+				}
+			}
+		})
+		if _, err = c.Upsert(within(500*time.Millisecond), "items", key, make([]byte, transport.MaxFrame)); !errors.Is(err, engine.ErrTooLarge) {
+			t.Error(err)
+		}
+		tasks.Wait()
+		c.Close()
+		r.Close()
+	})
 }
 
 // TestClient: what a client has written it reads, at both levels and page by page, and refusals
