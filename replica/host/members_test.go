@@ -5,6 +5,8 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -118,6 +120,47 @@ func TestSplit(t *testing.T) {
 			t.Error("the id of a group that is there was taken")
 		}
 		r.check()
+		r.close()
+	})
+}
+
+// TestPublishedInOrder: a read, which takes the partition of a replica first and then its range, does not find the partition of a
+// half beside the range of the whole. Then it would answer for keys of the other half.
+func TestPublishedInOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, 1)
+		r.steady()
+		o := r.hosts[1].replicas.get(r.cluster.Groups()[0].ID)
+		var phase, found atomic.Int64 // odd: it is published
+		var tasks sync.WaitGroup
+		o.await(func() {
+			half, whole := o.status.partition.Load(), *o.status.described.Load()
+			whole.Epoch = 0
+			tasks.Go(func() {
+				for {
+					n := phase.Load()
+					if n < 0 {
+						return
+					}
+					partition, d := o.status.partition.Load(), o.status.described.Load()
+					if n%2 == 1 && partition == half && d == &whole && phase.Load() == n {
+						found.Add(1)
+					}
+				}
+			})
+			for range 5000 {
+				o.status.partition.Store(half + 1)
+				o.status.described.Store(&whole)
+				phase.Add(1)
+				o.publish()
+				phase.Add(1)
+			}
+			phase.Store(-1)
+		})
+		tasks.Wait()
+		if found.Load() > 0 {
+			t.Errorf("a read has found that %d times", found.Load())
+		}
 		r.close()
 	})
 }

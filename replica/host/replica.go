@@ -553,7 +553,6 @@ func (r *replica) publish() {
 	s.applied.Store(r.g.Applied())
 	s.silent.Store(int64(r.idle))
 	s.held.Store(r.g.Held())
-	s.partition.Store(uint64(r.g.Partition()))
 	last, _ := r.log.LastIndex() // never fails
 	s.known.Store(last)
 	if at := r.g.Time(); !at.IsZero() {
@@ -564,6 +563,8 @@ func (r *replica) publish() {
 		s.described.Store(r.describe())
 		changed = true
 	}
+	// A read takes the partition first. It must not find that of a half beside the range of the whole.
+	s.partition.Store(uint64(r.g.Partition()))
 	r.follow()
 	r.lookAtHandover()
 	if changed && r.h.cfg.Changed != nil {
