@@ -236,7 +236,7 @@ func (f *feed) find(ctx context.Context, t *try, key *partmap.EPK) error {
 		p := f.c.routes.now.Load()
 		g, known := p.find(f.container, key)
 		switch {
-		case !known && asked:
+		case !known && asked && f.c.lacks(ctx, f.container):
 			return fmt.Errorf("container %q: %w", f.container, engine.ErrNoContainer)
 		case g == nil: // it is looked for
 		case f.now.number == 0, g.ID>>32 == f.now.number:
@@ -250,11 +250,11 @@ func (f *feed) find(ctx context.Context, t *try, key *partmap.EPK) error {
 			return fmt.Errorf("%w: the container was dropped, and another one has the name %q", ErrHistory, f.container)
 		}
 		f.c.Refresh(ctx)
-		asked = true
-		if known {
+		if known || asked {
 			t.count++
 			t.pause()
 		}
+		asked = true
 		if err := t.sleep(ctx); err != nil {
 			return err
 		}

@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -286,14 +287,68 @@ func elsewhere(err error) bool {
 	return errors.Is(err, protocol.ErrNoGroup) || errors.Is(err, group.ErrRange)
 }
 
-// begin begins the tries of a request for a place of the key space. If no group is known for it, it looks for one: once
-// if the container is not known, which may have been made since.
+// Lookup returns when the client knows a container. It tries until the context ends. Errors: engine.ErrNoContainer, if nodes answer
+// and none of them has heard of the container; ErrClosed; that of the context, if those that have its groups do not answer.
+func (c *Client) Lookup(ctx context.Context, container string) error {
+	for look := (try{c: c}); ; look.count++ {
+		if _, known := c.routes.now.Load().groups[container]; known {
+			return nil
+		}
+		switch {
+		case c.closed.Load():
+			return ErrClosed
+		case look.count > 0 && c.lacks(ctx, container):
+			return fmt.Errorf("container %q: %w", container, engine.ErrNoContainer)
+		case look.count > 0:
+			look.pause()
+			if err := look.sleep(ctx); err != nil {
+				return fmt.Errorf("container %q: the nodes that have it do not answer: %w", container, err)
+			}
+		}
+		c.Refresh(ctx)
+	}
+}
+
+// lacks reports whether the cluster has no container with a name: nodes answer, and none of them has heard of it. Each node hears of
+// all containers, also if it has none of their groups.
+func (c *Client) lacks(ctx context.Context, container string) bool {
+	var mu sync.Mutex
+	answers, numbers, dropped := 0, make(map[uint64]bool), make(map[uint64]bool)
+	var tasks sync.WaitGroup
+	places := make(chan struct{}, mostAsked)
+	for node := range c.routes.now.Load().links {
+		places <- struct{}{}
+		tasks.Go(func() {
+			defer func() { <-places }()
+			s, err := c.Status(ctx, node)
+			if err != nil {
+				return
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			answers++
+			for _, t := range s.Containers {
+				if t.Name == container {
+					numbers[t.Number] = true
+				}
+			}
+			for _, number := range s.Dropped {
+				dropped[number] = true
+			}
+		})
+	}
+	tasks.Wait()
+	maps.DeleteFunc(numbers, func(number uint64, _ bool) bool { return dropped[number] })
+	return answers > 0 && len(numbers) == 0
+}
+
+// begin begins the tries of a request for a place of the key space. If no group is known for it, it looks for one.
 func (c *Client) begin(ctx context.Context, container string, epk partmap.EPK) (t try, err error) {
 	t = try{c: c}
-	t.g, err = c.route(container, epk)
-	if errors.Is(err, engine.ErrNoContainer) {
-		c.Refresh(ctx)
-		t.g, err = c.route(container, epk)
+	if t.g, err = c.route(container, epk); errors.Is(err, engine.ErrNoContainer) {
+		if err = c.Lookup(ctx, container); err == nil {
+			t.g, err = c.route(container, epk)
+		}
 	}
 	if err == nil && t.g.ID == 0 {
 		_, err = t.reroute(ctx, container, epk)

@@ -1,6 +1,7 @@
 package host_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -61,6 +62,48 @@ func TestAddContainer(t *testing.T) {
 		if err := r.Node(1).AddContainer(t.Context(), other); !errors.Is(err, cluster.ErrDescription) {
 			t.Error("a low number: ", err)
 		}
+		c.Close()
+		r.Close()
+	})
+}
+
+// TestContainerAway: a client that does not know a container yet waits for the nodes that have it, and is told that there is none
+// of a name only if nodes say so.
+func TestContainerAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, c := open(t, 1)
+		orders := cluster.Container{Name: "orders", PartitionKey: []string{"/k"}, Partitions: 1, Number: cluster.FirstNumber, Nodes: []uint64{3}}
+		for id := uint64(1); id <= 3; id++ {
+			must(t, r.Node(id).AddContainer(t.Context(), orders))
+		}
+		r.Kill(3)
+		key := engine.StringKey("a")
+		read := func(container string) error {
+			_, err := c.Read(within(5*time.Second), protocol.Strong, container, key, "i")
+			return err
+		}
+		if err := read("orders"); !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, engine.ErrNoContainer) {
+			t.Error("the node that has it is down: ", err)
+		}
+		for _, err := range c.Changes(within(5*time.Second), "orders", "", nil) {
+			if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, engine.ErrNoContainer) {
+				t.Error("changes, the node that has it is down: ", err)
+			}
+		}
+		if err := read("nothing"); !errors.Is(err, engine.ErrNoContainer) {
+			t.Error("there is none: ", err)
+		}
+		r.Kill(1)
+		r.Kill(2)
+		if err := read("nothing"); !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, engine.ErrNoContainer) {
+			t.Error("nobody answers: ", err)
+		}
+		for id := uint64(1); id <= 3; id++ {
+			must(t, r.Start(id))
+		}
+		_, err := c.Upsert(within(20*time.Second), "orders", key, []byte(`{"id":"i","k":"a"}`))
+		must(t, err)
+		must(t, read("orders"))
 		c.Close()
 		r.Close()
 	})
