@@ -131,13 +131,13 @@ func lacks(format string, args ...any) error {
 	return &gateway.Fault{Status: http.StatusNotImplemented, Message: "over a cluster of replicas: " + fmt.Sprintf(format, args...)}
 }
 
-// Container implements gateway.Store.
+// Container implements gateway.Store. That there is no such container it says only if the cluster says so: a gateway that starts
+// forgets the containers that are not there.
 func (s *Store) Container(ctx context.Context, name string, def engine.ContainerDef) (gateway.Items, error) {
-	if len(s.c.Ranges(name)) == 0 {
-		s.c.Refresh(ctx)
-	}
-	if len(s.c.Ranges(name)) == 0 {
-		return nil, fmt.Errorf("container %q: %w", name, engine.ErrNoContainer)
+	within, cancel := s.bound(ctx)
+	defer cancel()
+	if err := s.c.Lookup(within, name); err != nil {
+		return nil, answer(ctx, err)
 	}
 	return s.items(ctx, name, def)
 }

@@ -1,0 +1,87 @@
+package replicated
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/cleavestore/cleave/engine"
+	"github.com/cleavestore/cleave/gateway"
+	"github.com/cleavestore/cleave/replica/client"
+	"github.com/cleavestore/cleave/replica/cluster"
+	"github.com/cleavestore/cleave/replica/host"
+	"github.com/cleavestore/cleave/replica/protocol"
+	"github.com/cleavestore/cleave/replica/transport"
+)
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// heard is a node that has heard of the container "orders", and has none of its groups.
+type heard struct{ transport.Handler }
+
+func (heard) Client(_ context.Context, c *transport.Conn) {
+	for {
+		kind, payload, err := c.Read()
+		if err != nil {
+			return
+		}
+		q, err := protocol.DecodeRequest(kind, payload)
+		status, bad := json.Marshal(host.Status{Node: 1, Containers: []cluster.Container{{Name: "orders", Number: cluster.FirstNumber}}})
+		h := protocol.Head{Number: q.Number}
+		c.Send(protocol.Answer, func(dst []byte) []byte {
+			switch {
+			case err != nil || bad != nil:
+				return h.AppendError(dst, errors.Join(err, bad))
+			case kind == protocol.Routes:
+				return h.AppendRoutes(dst, nil, nil, nil)
+			case kind == protocol.Status:
+				return h.AppendText(dst, status)
+			}
+			return h.AppendError(dst, engine.ErrInvalid)
+		})
+	}
+}
+
+// TestContainerAway: a container whose nodes do not answer is not taken for one that is not there, whose record a gateway that
+// starts deletes.
+func TestContainerAway(t *testing.T) {
+	dir := t.TempDir()
+	a, err := transport.NewAuthority(dir, time.Now())
+	must(t, err)
+	node, own := filepath.Join(dir, "node"), filepath.Join(dir, "client")
+	must(t, os.Mkdir(node, 0o700))
+	must(t, os.Mkdir(own, 0o700))
+	must(t, a.IssueNode(node, 1, time.Now()))
+	must(t, a.IssueClient(own, time.Now()))
+	creds, err := transport.LoadCredentials(node)
+	must(t, err)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	n := transport.New(transport.Config{Node: 1, Credentials: creds, Listener: l, Handler: heard{}})
+	defer n.Close()
+	creds, err = transport.LoadCredentials(own)
+	must(t, err)
+	c := client.New(client.Config{Cluster: &cluster.Cluster{Nodes: []cluster.Node{{ID: 1, Address: l.Addr().String()}}}, Credentials: creds})
+	defer c.Close()
+	s, err := Open(t.Context(), Config{Client: c, Wait: 300 * time.Millisecond})
+	must(t, err)
+	defer func() { must(t, s.Close()) }()
+	var fault *gateway.Fault
+	if _, err = s.Container(t.Context(), "orders", engine.ContainerDef{}); !errors.As(err, &fault) || fault.Status != http.StatusServiceUnavailable {
+		t.Errorf("one that the node has heard of: %v", err)
+	}
+	if _, err = s.Container(t.Context(), "nothing", engine.ContainerDef{}); !errors.Is(err, engine.ErrNoContainer) {
+		t.Errorf("one that it has not heard of: %v", err)
+	}
+}
