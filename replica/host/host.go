@@ -601,7 +601,7 @@ func (h *Host) Message(from, id uint64, m *pb.Message) {
 		}
 		return // Raft repeats it
 	}
-	if r != nil && r.log.Replica() == m.GetTo() {
+	if r != nil && (r.log.Replica() == m.GetTo() || isQuestion(m)) {
 		r.message(m)
 	}
 }

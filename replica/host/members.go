@@ -261,10 +261,18 @@ const changeTries = 1000
 //	question: MsgHeartbeatResp with context "removed?"; RejectHint is the replica, Index is 1 if
 //	          another one than the replica has passed it on
 //	notice:   MsgHeartbeat with context "removed"; To is the replica
+//
+// All members that the replica knows may have left the group too, while its node was down. So now and then it asks all
+// nodes. Whichever replica a node has of the group then takes the question.
 const (
 	question, notice = "removed?", "removed"
-	askTicks         = 20 // between questions
+	askTicks         = 20            // between questions
+	askAllTicks      = 10 * askTicks // between those for all nodes
 )
+
+func isQuestion(m *pb.Message) bool {
+	return m.GetType() == pb.MsgHeartbeatResp && string(m.GetContext()) == question
+}
 
 func isNotice(m *pb.Message) bool {
 	return m.GetType() == pb.MsgHeartbeat && string(m.GetContext()) == notice
@@ -294,7 +302,7 @@ func (r *replica) step(m *pb.Message) {
 	case isReady(m, pb.MsgHeartbeatResp):
 		r.isThere(from)
 		return
-	case m.GetType() == pb.MsgHeartbeatResp && string(m.GetContext()) == question:
+	case isQuestion(m):
 		r.answer(m)
 		return
 	case m.GetType() == pb.MsgApp || m.GetType() == pb.MsgHeartbeat:
@@ -316,6 +324,11 @@ func (r *replica) wonder() {
 	}
 	conf := r.g.Config()
 	others := slices.Concat(conf.GetVoters(), conf.GetLearners(), conf.GetVotersOutgoing(), []uint64{r.heard})
+	if r.idle%askAllTicks == 0 {
+		for _, p := range r.h.net.Peers() {
+			others = append(others, topology.ReplicaID(topology.NodeID(p.Node), 0))
+		}
+	}
 	slices.Sort(others)
 	for _, to := range slices.Compact(others) {
 		if to != 0 && to != r.g.Replica() {

@@ -323,6 +323,32 @@ func TestMove(t *testing.T) {
 	})
 }
 
+// TestAllLeftWhileAway: a node was down while its replica was removed, and after it all others that this one knows. When it is
+// back it learns of that all the same, and the group can come to it again.
+func TestAllLeftWhileAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, 1)
+		r.steady()
+		must(t, r.start(4))
+		id := r.cluster.Groups()[0].ID
+		r.put(r.keyIn(0), time.Second)
+		r.kill(3)
+		r.move(id, 1, 4)
+		for _, gone := range []uint64{3, 2} {
+			r.until("removed", func() bool { return r.leading(id).RemoveReplica(t.Context(), id, gone) == nil })
+		}
+		r.until("they have destroyed theirs", func() bool { return len(r.hosts[1].Groups())+len(r.hosts[2].Groups()) == 0 })
+		must(t, r.start(3))
+		r.until("it has destroyed its own", func() bool { return len(r.hosts[3].Groups()) == 0 })
+		r.put(r.keyIn(0), 5*time.Second)
+		_, err := r.leading(id).AddReplica(t.Context(), id, 3)
+		must(t, err)
+		r.until("it has one again", func() bool { return r.hosts[3].Group(id) != nil })
+		r.check()
+		r.close()
+	})
+}
+
 // TestRemovedWhileAway: a node whose replica was removed while it was down destroys it when it is
 // back. Another one, which was removed before it had its snapshot, goes too.
 func TestRemovedWhileAway(t *testing.T) {
