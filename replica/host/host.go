@@ -137,7 +137,7 @@ type Host struct {
 	ready    chan struct{} // closed when net is set
 	stop     chan struct{} // ends the workers
 	closing  atomic.Bool
-	failed   chan struct{} // closed when the Raft log has failed
+	failed   chan struct{} // closed when the node must not go on
 	failure  atomic.Pointer[error]
 	ticks    atomic.Int64
 	began    time.Time
@@ -499,8 +499,8 @@ func (h *Host) leads() bool {
 	return false
 }
 
-// Failed is closed when the node must not go on: the Raft log has failed, so that nothing more can be made
-// durable, or the node is superseded. Close the host; Failure says why. Unless it is ErrSuperseded, the node
+// Failed is closed when the node must not go on: the Raft log or the store has failed, so that nothing more can be
+// made durable, or the node is superseded. Close the host; Failure says why. Unless it is ErrSuperseded, the node
 // may be started again.
 func (h *Host) Failed() <-chan struct{} { return h.failed }
 
@@ -653,7 +653,7 @@ func (h *Host) tickLoop() {
 }
 
 // fail notes that nothing more can be made durable.
-func (h *Host) fail(err error) { h.end("the Raft log has failed", err) }
+func (h *Host) fail(err error) { h.end("the Raft log or the store has failed", err) }
 
 // end notes why the node must not go on.
 func (h *Host) end(what string, err error) {

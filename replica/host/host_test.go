@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -444,6 +445,41 @@ func TestStalledDisk(t *testing.T) {
 			t.Errorf("writes again after %v", d)
 		}
 		time.Sleep(time.Until(until))
+		r.check()
+		r.close()
+	})
+}
+
+// TestFailedLog: a Raft log that fails while nobody waits for it ends the node when it is needed next. The node may be started
+// again.
+func TestFailedLog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, 1)
+		r.steady()
+		r.put(r.keyIn(0), time.Second)
+		synctest.Wait()
+		r.faulty[2].SetHook(func(c vfs.Call) error {
+			if c.Op == vfs.OpSync && strings.HasPrefix(c.Name, logDir+"/") {
+				return syscall.EIO
+			}
+			return nil
+		})
+		time.Sleep(5 * janitorTime) // it vouches for the log
+		r.faulty[2].SetHook(nil)
+		select {
+		case <-r.hosts[2].Failed():
+			t.Error("it has ended, though nobody has waited for its log")
+		default:
+		}
+		r.put(r.keyIn(0), time.Second)
+		select {
+		case <-r.hosts[2].Failed():
+		case <-time.After(10 * time.Second):
+			t.Error("it goes on without a log")
+		}
+		r.kill(2)
+		must(t, r.start(2))
+		r.put(r.keyIn(0), 5*time.Second)
 		r.check()
 		r.close()
 	})

@@ -12,6 +12,7 @@ import (
 
 	pb "go.etcd.io/raft/v3/raftpb"
 
+	"github.com/cleavestore/cleave/internal/fault"
 	"github.com/cleavestore/cleave/replica/cluster"
 	"github.com/cleavestore/cleave/replica/command"
 	"github.com/cleavestore/cleave/replica/group"
@@ -474,7 +475,15 @@ func (r *replica) fail(err error) {
 	r.g, r.failure, r.applies = nil, err, nil
 	r.h.cfg.Logger.Error("a replica has failed", "node", r.h.cfg.Node, "group", r.def.ID, "err", err)
 	r.refuse(group.ErrUnknown)
+	r.reopenLater(err)
+}
+
+// reopenLater has the replica, which has failed, opened again. That is of no use if the log or the store takes nothing more.
+func (r *replica) reopenLater(err error) {
 	r.status.failed.Store(&err)
+	if errors.Is(err, fault.ErrFailed) {
+		r.h.fail(err)
+	}
 	if !r.h.closing.Load() {
 		time.AfterFunc(reopenTime, func() { r.do(r.reopen) })
 	}
@@ -498,8 +507,7 @@ func (r *replica) reopen() {
 		r.g = nil
 		r.h.cfg.Logger.Error("a replica was not opened again", "node", r.h.cfg.Node, "group", r.def.ID, "err", err)
 		r.failure = err
-		r.status.failed.Store(&err)
-		time.AfterFunc(reopenTime, func() { r.do(r.reopen) })
+		r.reopenLater(err)
 		return
 	}
 	r.failure = nil
