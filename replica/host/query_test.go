@@ -36,6 +36,48 @@ func all(t *testing.T, c *client.Client, level protocol.Level, text string, limi
 	return rows
 }
 
+// TestQueryLimit: a query with a limit of its own has no more results than that, in one page or in several.
+func TestQueryLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, c := open(t, 1)
+		key := engine.StringKey("k")
+		for i := range 6 {
+			_, err := c.Upsert(within(20*time.Second), "items", key, fmt.Appendf(nil, `{"id":"i%d","k":"k","n":%d,"list":[%d]}`, i, i, i))
+			must(t, err)
+		}
+		for text, want := range map[string]string{
+			"SELECT TOP 3 VALUE c.n FROM c ORDER BY c.n":                 "[0 1 2]",
+			"SELECT TOP 4 VALUE c.n FROM c ORDER BY c.n DESC":            "[5 4 3 2]",
+			"SELECT VALUE c.n FROM c ORDER BY c.n OFFSET 1 LIMIT 3":      "[1 2 3]",
+			"SELECT VALUE c.n FROM c ORDER BY c.n OFFSET 4 LIMIT 3":      "[4 5]",
+			"SELECT TOP 0 VALUE c.n FROM c":                              "[]",
+			"SELECT TOP 9 VALUE c.n FROM c ORDER BY c.n":                 "[0 1 2 3 4 5]",
+			"SELECT TOP 2 VALUE a FROM c JOIN a IN c.list ORDER BY c.id": "[0 1]",
+		} {
+			for _, limit := range []int{1, 2, 3, 100} {
+				q := client.Query{Container: "items", Key: key, Text: text, Limit: limit}
+				got := []string{}
+				for done := false; !done && len(got) < 10; {
+					p, _, err := c.Query(within(20*time.Second), protocol.Strong, &q)
+					if err != nil {
+						t.Errorf("%s: %v", text, err)
+						break
+					}
+					for _, row := range p.Rows {
+						got = append(got, string(row.Body))
+					}
+					q.Continue, done = p.Continue, p.Done
+				}
+				if fmt.Sprint(got) != want {
+					t.Errorf("%s, in pages of %d: %v, want %s", text, limit, got, want)
+				}
+			}
+		}
+		c.Close()
+		r.Close()
+	})
+}
+
 // TestQuery: a query of a logical partition has its order and its aggregates; one of the whole key space has each result
 // once, in pages, also while groups split and a leader is killed. What is wrong with a query its error says.
 func TestQuery(t *testing.T) {

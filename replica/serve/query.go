@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"strconv"
+	"strings"
 
 	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/replica/host"
@@ -65,9 +67,19 @@ func (s *session) evaluate(c *engine.Container, r *protocol.ReadRequest, p *prot
 			return err
 		}
 	}
-	limit := int(min(max(r.Limit, 1), protocol.MaxResults))
-	query.Limit, query.Continue = limit+1, r.Query.Continue // one more tells whether there are more
+	limit, left := int(min(max(r.Limit, 1), protocol.MaxResults)), query.Limit
 	p.Continue, p.Done = r.Query.Continue, true
+	goesOn := func(text string) string { return text }
+	if query.Continue = r.Query.Continue; left > 0 { // the query has a limit of its own
+		if left, query.Continue, err = cutLeft(r.Query.Continue, left); err != nil || left == 0 {
+			return err
+		}
+		limit = min(limit, left)
+		goesOn = func(text string) string { return strconv.Itoa(left-len(p.Rows)) + behindLeft + text }
+	}
+	if query.Limit = limit; limit != left {
+		query.Limit++ // one more tells whether there are more
+	}
 	size := 0
 	result := c.Query(s.ctx, scope, query)
 	for it, failed := range result.All() {
@@ -81,12 +93,29 @@ func (s *session) evaluate(c *engine.Container, r *protocol.ReadRequest, p *prot
 		p.Rows = append(p.Rows, protocol.Row{ETag: uint64(it.ETag), Body: bytes.Clone(it.Body)})
 		size += len(it.Body)
 		if len(p.Rows) == limit || size > maxQueryBytes {
-			if p.Continue = result.Continue(); len(p.Continue) > longContinuation {
-				p.Short = result.ShortContinue()
+			at := result.Continue()
+			if p.Continue = goesOn(at); len(at) > longContinuation {
+				p.Short = goesOn(result.ShortContinue())
 			}
 		}
 	}
 	stats := result.Stats()
 	p.Documents, p.Bytes = uint64(stats.Documents), uint64(stats.Bytes)
 	return nil
+}
+
+// behindLeft stands in the continuation of a query that has a limit of its own, between how many results are left of it and the
+// continuation of the store.
+const behindLeft = ":"
+
+// cutLeft takes the continuation of a query with a limit apart. Without one all is left.
+func cutLeft(text string, limit int) (left int, inner string, err error) {
+	if text == "" {
+		return limit, "", nil
+	}
+	before, inner, _ := strings.Cut(text, behindLeft)
+	if left, err = strconv.Atoi(before); err != nil || left < 0 || left > limit {
+		err = fmt.Errorf("%w: not what a query with a limit of %d gave", engine.ErrBadContinuation, limit)
+	}
+	return left, inner, err
 }
