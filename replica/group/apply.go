@@ -341,19 +341,23 @@ func (g *Group) Truncate(ctx context.Context) error {
 			return err
 		}
 	}
-	return g.truncate(held, g.cfg.Log.Truncate)
+	return g.truncate(held, 0, g.cfg.Log.Truncate)
 }
 
 // TruncateFlushed is Truncate for a host with many groups: it has flushed the store itself
-// since Held has returned held, and calls raftlog.Store.Note afterwards.
-func (g *Group) TruncateFlushed(held uint64) error { return g.truncate(held, g.cfg.Log.Cut) }
+// since Held has returned held, and calls raftlog.Store.Note afterwards. Entries up to old are not kept
+// for slow followers: the files of the log that have them are those of all groups.
+func (g *Group) TruncateFlushed(held, old uint64) error {
+	return g.truncate(held, old, g.cfg.Log.Cut)
+}
 
-func (g *Group) truncate(held uint64, cut func(raftlog.Base) error) error {
+func (g *Group) truncate(held, old uint64, cut func(raftlog.Base) error) error {
 	if g.failed != nil {
 		return g.failed
 	}
 	g.durable = max(g.durable, held)
-	to := min(g.durable, g.state.applied)
+	most := min(g.durable, g.state.applied)
+	to := most
 	if g.cfg.Log.Bytes() <= g.cfg.KeepBytes {
 		to -= min(to, g.cfg.KeepEntries)
 		g.node.WithProgress(func(id uint64, _ raft.ProgressType, pr trackerProgress) {
@@ -361,6 +365,7 @@ func (g *Group) truncate(held uint64, cut func(raftlog.Base) error) error {
 				to = min(to, pr.Match)
 			}
 		})
+		to = max(to, min(old, most))
 	}
 	if base := g.cfg.Log.Base(); to <= base.Index {
 		return nil

@@ -56,6 +56,7 @@ const (
 	window                        = 20_000 // entries for which a group remembers a command
 	defaultKeep                   = 10_000 // entries of the log, for followers that are behind
 	keepBytes                     = 64 << 20
+	keepFiles                     = 64       // of all logs together, of 64 MiB at most each
 	truncateBytes                 = 64 << 20 // that all logs grow between truncations
 	logMemory                     = 256 << 20
 	maxLogMemory                  = 4 << 20 // of one group
@@ -107,8 +108,10 @@ type Config struct {
 
 	// fs replaces, in tests, the file system of all but the store.
 	fs vfs.FS
-	// keepEntries lowers, in tests, how many entries logs keep for followers that are behind.
+	// keepEntries, keepBytes and keepFiles lower, in tests, what logs keep for followers that are behind.
 	keepEntries uint64
+	keepBytes   int64
+	keepFiles   uint64
 }
 
 // Host runs the replicas of a node. Its methods are safe for concurrent use.
@@ -241,6 +244,9 @@ func Open(ctx context.Context, cfg Config) (_ *Host, err error) {
 	}
 	if cfg.keepEntries == 0 {
 		cfg.keepEntries = defaultKeep
+	}
+	if cfg.keepBytes == 0 {
+		cfg.keepBytes, cfg.keepFiles = keepBytes, keepFiles
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)

@@ -1,12 +1,14 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -23,6 +25,7 @@ import (
 	"github.com/cleavestore/cleave/replica/internal/memnet"
 	"github.com/cleavestore/cleave/replica/raftlog"
 	"github.com/cleavestore/cleave/replica/transport"
+	"github.com/cleavestore/cleave/wal"
 )
 
 // rig is a cluster in a bubble: real hosts and stores on disks and a network in memory.
@@ -41,6 +44,9 @@ type rig struct {
 	serve   func(context.Context, *Host, *transport.Conn)
 	stopAt  func(*vfs.Faulty)        // nil: no disk stops
 	slow    map[uint64]*atomic.Int64 // by which time the clock of a node's store is behind
+
+	keep      uint64 // what logs keep, see Config; 0: one entry, and the default
+	keepBytes int64
 }
 
 func address(id uint64) string { return fmt.Sprintf("node%d:1", id) }
@@ -115,7 +121,7 @@ func (r *rig) start(id uint64) error {
 		}
 	}
 	h, err := Open(context.Background(), Config{
-		Node: id, Cluster: r.cluster, Dir: "store", Engine: o, Workers: 2, fs: disk, keepEntries: 1, Client: r.serve,
+		Node: id, Cluster: r.cluster, Dir: "store", Engine: o, Workers: 2, fs: disk, keepEntries: cmp.Or(r.keep, 1), keepBytes: r.keepBytes, keepFiles: 1, Client: r.serve,
 		Network: func(handler transport.Handler) (Network, error) {
 			return transport.New(transport.Config{Node: id, Credentials: r.creds[id], Incarnation: r.cluster.Incarnation, Peers: peers, Listener: r.net.Listen(address(id)), Dial: r.net.Dialer(address(id)), Handler: handler}), nil
 		},
@@ -535,6 +541,59 @@ func TestCatchUp(t *testing.T) {
 		if names, err := r.disks[3].List(incomingDir); err != nil || len(names) > 0 {
 			t.Errorf("left: %v, %v", names, err)
 		}
+		r.close()
+	})
+}
+
+// TestIdleGroupKeepsNoFiles: a group that is not written to any more does not keep the log files of the others, though
+// its log is short.
+func TestIdleGroupKeepsNoFiles(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, 2)
+		r.keep, r.keepBytes = defaultKeep, 128<<10
+		r.close()
+		for id := uint64(1); id <= 3; id++ {
+			must(t, r.start(id))
+		}
+		idle, busy := r.keyIn(0), r.keyIn(1)
+		for range 3 {
+			r.put(idle, 5*time.Second)
+		}
+		pad := strings.Repeat("x", 64<<10)
+		id := r.groupOf(engine.StringKey(busy))
+		for round := 1; round <= 10*allRounds; round++ {
+			c := command.Command{Batches: []command.Batch{{Key: engine.StringKey(busy), Operations: []command.Operation{
+				{Kind: command.Upsert, Body: fmt.Appendf(nil, `{"id":"pad","k":%q,"pad":%q}`, busy, pad)},
+			}}}}
+			rand.Read(c.ID[:])
+			h := r.leading(id)
+			_, c.After = h.Leader(id)
+			done := make(chan group.Outcome, 1)
+			h.Propose(id, &c, func(o group.Outcome) { done <- o })
+			must(t, (<-done).Err)
+			time.Sleep(10 * time.Millisecond) // the others have applied it
+			for _, h := range r.hosts {
+				must(t, h.truncate(h.grown(round)))
+			}
+		}
+		for node, disk := range r.disks {
+			names, err := disk.List(logDir)
+			if node == 4 {
+				continue
+			}
+			must(t, err)
+			first := slices.IndexFunc(names, func(name string) bool { n, ok := wal.ParseFileName(name); return ok && n <= 2 })
+			if first >= 0 {
+				t.Errorf("node %d has the log files %v", node, names)
+			}
+		}
+		r.check()
+		for id := range r.hosts {
+			r.kill(id)
+			must(t, r.start(id))
+		}
+		r.put(idle, 5*time.Second)
+		r.check()
 		r.close()
 	})
 }

@@ -69,16 +69,16 @@ func (h *Host) logged() (sum uint64) {
 
 // grown returns the replicas whose logs hold most of what all have grown by since they were
 // truncated: few have to be flushed then. Every allRounds-th time it returns all that have
-// grown, since a log file goes when no group needs it.
+// grown, or have entries that are old: a log file goes when no group needs it.
 func (h *Host) grown(round int) (out []*replica) {
-	sum := uint64(0)
+	sum, all := uint64(0), round%allRounds == 0
 	for _, r := range h.replicas.all() {
-		if n := r.growth(); n > 0 {
+		if n := r.growth(); n > 0 || all && r.log.Old(h.cfg.keepFiles) > 0 {
 			out = append(out, r)
 			sum += n
 		}
 	}
-	if round%allRounds == 0 {
+	if all {
 		return out
 	}
 	slices.SortFunc(out, func(a, b *replica) int { return cmp.Compare(b.growth(), a.growth()) })
@@ -131,7 +131,8 @@ func (h *Host) truncateOne(r *replica) error {
 		return fmt.Errorf("group %d: %w", r.def.ID, err)
 	}
 	// If the partition was replaced by a snapshot meanwhile, the log begins behind that.
-	r.await(func() { r.check(r.g.TruncateFlushed(held)) })
+	// A group that is hardly written to must not keep all log files since its first entry.
+	r.await(func() { r.check(r.g.TruncateFlushed(held, r.log.Old(h.cfg.keepFiles))) })
 	r.status.kept.Store(r.status.logged.Load())
 	return nil
 }

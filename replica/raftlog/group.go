@@ -3,6 +3,7 @@ package raftlog
 import (
 	"encoding/binary"
 	"fmt"
+	"sort"
 	"sync"
 
 	"go.etcd.io/raft/v3"
@@ -51,6 +52,18 @@ func (g *Group) Bytes() int64 {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.mu.bytes
+}
+
+// Old returns the newest entry in a file of the log behind which at least so many others have been begun; 0 if there is none.
+func (g *Group) Old(files uint64) uint64 {
+	newest := g.store.log.Newest()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	n := sort.Search(len(g.mu.slots), func(i int) bool { return g.mu.slots[i].File+files > newest })
+	if n == 0 {
+		return 0
+	}
+	return g.mu.base.Index + uint64(n)
 }
 
 // Installing returns the base of an installation that has begun and not ended, nil if there

@@ -274,6 +274,44 @@ func TestFilesAreDropped(t *testing.T) {
 	}
 }
 
+// TestOld: which entries lie in files behind which others have been begun, before and after a restart and a truncation.
+func TestOld(t *testing.T) {
+	mem := vfs.NewMem()
+	s := open(t, mem)
+	g, err := s.Create(1, 1, base(1, 1))
+	must(t, err)
+	if n := g.Old(0); n != 0 {
+		t.Errorf("of no entries %d", n)
+	}
+	for next := uint64(2); next < 60; next += 2 {
+		_, err := g.Append(hard(3, 1, next), entries(next, 2, 3, 5000))
+		must(t, err)
+	}
+	check := func() {
+		t.Helper()
+		last, _ := g.LastIndex()
+		newest := s.log.Newest()
+		for files := range newest + 2 {
+			want := uint64(0)
+			for i, slot := range g.mu.slots {
+				if slot.File+files <= newest {
+					want = g.mu.base.Index + 1 + uint64(i)
+				}
+			}
+			if got := g.Old(files); got != want || files == 0 && got != last {
+				t.Errorf("%d files: %d, want %d", files, got, want)
+			}
+		}
+	}
+	check()
+	must(t, g.Truncate(base(40, 3)))
+	check()
+	must(t, s.Close())
+	s = open(t, mem)
+	g = s.Group(1)
+	check()
+}
+
 // TestVoteBesideNote: a vote that becomes durable while a manifest is written, which does not have it yet, is there after a
 // crash, also if its file was filled meanwhile and has nothing else that is needed.
 func TestVoteBesideNote(t *testing.T) {
