@@ -9,6 +9,7 @@ import (
 
 	"go.etcd.io/raft/v3"
 	pb "go.etcd.io/raft/v3/raftpb"
+	"go.etcd.io/raft/v3/tracker"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/cleavestore/cleave/engine"
@@ -356,18 +357,25 @@ func (g *Group) truncate(held, old uint64, cut func(raftlog.Base) error) error {
 		return g.failed
 	}
 	g.durable = max(g.durable, held)
-	most := min(g.durable, g.state.applied)
-	to := most
-	if g.cfg.Log.Bytes() <= g.cfg.KeepBytes {
+	most, base := min(g.durable, g.state.applied), g.cfg.Log.Base()
+	to, size := most, g.cfg.Log.Bytes()
+	if size <= g.cfg.KeepBytes {
 		to -= min(to, g.cfg.KeepEntries)
+	}
+	if leads := g.IsLeader(); size <= max(g.cfg.KeepBytes, g.cfg.CatchUpBytes) {
 		g.node.WithProgress(func(id uint64, _ raft.ProgressType, pr trackerProgress) {
-			if pr.RecentActive && id != g.cfg.Log.Replica() {
-				to = min(to, pr.Match)
+			wants := pr.Match // entries behind it
+			if pr.State == tracker.StateSnapshot || pr.State == tracker.StateProbe && size > g.cfg.KeepBytes {
+				wants = pr.Next - 1 // behind the snapshot that it gets, or has got just now
+			}
+			// One that needs a snapshot anyway wants nothing of a long log, and who does not lead knows of nobody.
+			if pr.RecentActive && id != g.cfg.Log.Replica() && (size <= g.cfg.KeepBytes || leads && wants >= base.Index) {
+				to = min(to, wants)
 			}
 		})
 		to = max(to, min(old, most))
 	}
-	if base := g.cfg.Log.Base(); to <= base.Index {
+	if to <= base.Index {
 		return nil
 	}
 	term, err := g.cfg.Log.Term(to)

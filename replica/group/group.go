@@ -107,6 +107,9 @@ type Config struct {
 	// KeepBytes how many bytes of data the log has at most for them.
 	KeepEntries uint64
 	KeepBytes   int64
+	// CatchUpBytes is how many bytes of data the log has at most for followers that are there and lack them, or get a
+	// snapshot: without these they would need another one. Below KeepBytes: that.
+	CatchUpBytes int64
 	// TimeEvery is how far the time of the group, by which items expire, may be behind the
 	// clock of the leader when it reads: it then makes an entry with the time first. 0: one
 	// second; below 0: never. It does not concern containers whose items never expire.

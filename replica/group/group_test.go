@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"go.etcd.io/raft/v3"
 	pb "go.etcd.io/raft/v3/raftpb"
 	"google.golang.org/protobuf/proto"
 
@@ -75,7 +76,7 @@ func open(t testing.TB, fs vfs.FS, id uint64, first *raftlog.Base) (*rig, error)
 	}
 	r.g, err = Open(ctx, Config{
 		Log: r.log.Group(1), DB: r.db, Container: r.c, Min: "", Max: "FF", Now: func() time.Time { return r.now },
-		ElectionTicks: 10, HeartbeatTicks: 3, KeepBytes: 1 << 20,
+		ElectionTicks: 10, HeartbeatTicks: 3, KeepBytes: 1 << 20, CatchUpBytes: 16 << 20,
 	})
 	return r, err
 }
@@ -303,6 +304,85 @@ func TestGather(t *testing.T) {
 	}
 	if got := again.body("i"); got != `{"id":"i","k":"a","n":5}` {
 		t.Errorf("the item is %s", got)
+	}
+}
+
+// TestCatchUp: while a replica gets a snapshot, and then what was written meanwhile, the log keeps that, also if it is more than
+// what is kept for one that is only slow. Otherwise a replica that takes long to get its snapshot would need the next
+// one at once, and never catch up.
+func TestCatchUp(t *testing.T) {
+	r := single(t, vfs.NewMem(), 1000)
+	write := func() {
+		t.Helper()
+		for n := range uint64(10) {
+			c := upsert(r.g.Applied()<<8|n, r.g.Applied(), "i")
+			c.Batches[0].Operations[0].Body = fmt.Appendf(nil, `{"id":"i","k":"a","pad":%q}`, strings.Repeat("x", 200<<10))
+			if out := r.ask(c); out.Err != nil {
+				t.Fatal(out.Err)
+			}
+		}
+	}
+	base := func() uint64 {
+		t.Helper()
+		must(t, r.g.Truncate(ctx))
+		return r.g.cfg.Log.Base().Index
+	}
+	write()
+	if got, want := base(), r.g.Applied(); got != want {
+		t.Fatalf("the log begins behind entry %d, want %d", got, want)
+	}
+	must(t, r.g.ProposeChange(&pb.ConfChangeV2{Changes: []*pb.ConfChangeSingle{{Type: pb.ConfChangeAddLearnerNode.Enum(), NodeId: new(uint64(2))}}}))
+	must(t, r.work())
+	snapshot := uint64(0)
+	for range 20 { // it has nothing
+		must(t, r.g.Step(&pb.Message{Type: pb.MsgHeartbeatResp.Enum(), From: new(uint64(2)), To: new(uint64(1)), Term: new(r.g.Term())}))
+		must(t, r.work())
+		for _, m := range r.sent {
+			if m.GetTo() == 2 && m.GetType() == pb.MsgApp {
+				must(t, r.g.Step(&pb.Message{Type: pb.MsgAppResp.Enum(), From: new(uint64(2)), To: new(uint64(1)), Term: new(r.g.Term()), Index: new(m.GetIndex()), Reject: new(true), RejectHint: new(uint64(0))}))
+				must(t, r.work())
+			}
+		}
+		r.sent = nil
+		r.g.node.WithProgress(func(id uint64, _ raft.ProgressType, pr trackerProgress) {
+			if id == 2 {
+				snapshot = pr.PendingSnapshot
+			}
+		})
+		if snapshot > 0 {
+			break
+		}
+	}
+	if snapshot == 0 {
+		t.Fatal("it gets no snapshot")
+	}
+	write()
+	if got := base(); got > snapshot {
+		t.Errorf("the log begins behind entry %d, and the snapshot is of %d", got, snapshot)
+	}
+	acks := func(index uint64) {
+		t.Helper()
+		must(t, r.g.Step(&pb.Message{Type: pb.MsgAppResp.Enum(), From: new(uint64(2)), To: new(uint64(1)), Term: new(r.g.Term()), Index: &index}))
+		must(t, r.work())
+	}
+	must(t, r.g.ReportSnapshot(2, true))
+	if got := base(); got > snapshot {
+		t.Errorf("it was sent: the log begins behind entry %d, and the snapshot is of %d", got, snapshot)
+	}
+	acks(snapshot)
+	write()
+	if got := base(); got > snapshot {
+		t.Errorf("it was installed: the log begins behind entry %d, and the snapshot is of %d", got, snapshot)
+	}
+	last, _ := r.g.cfg.Log.LastIndex()
+	acks(last)
+	if got := base(); got != last {
+		t.Errorf("all is there: the log begins behind entry %d, want %d", got, last)
+	}
+	write()
+	r.g.cfg.CatchUpBytes = 0
+	if got, want := base(), r.g.Applied(); got != want {
+		t.Errorf("it lacks more than is kept: the log begins behind entry %d, want %d", got, want)
 	}
 }
 

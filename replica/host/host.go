@@ -56,6 +56,7 @@ const (
 	window                        = 20_000 // entries for which a group remembers a command
 	defaultKeep                   = 10_000 // entries of the log, for followers that are behind
 	keepBytes                     = 64 << 20
+	catchUpBytes                  = 1 << 30  // of the log of a group, for followers that get a snapshot, or have got one
 	keepFiles                     = 64       // of all logs together, of 64 MiB at most each
 	truncateBytes                 = 64 << 20 // that all logs grow between truncations
 	logMemory                     = 256 << 20

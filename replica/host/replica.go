@@ -141,7 +141,7 @@ func (h *Host) openGroup(ctx context.Context, def cluster.Group, log *raftlog.Gr
 	}
 	return group.Open(ctx, group.Config{
 		Log: log, DB: h.db, Container: c, Min: def.Range.Min.String(), Max: def.Range.Max.String(), Layout: layout, Now: h.cfg.Clock,
-		ElectionTicks: electionTicks, HeartbeatTicks: heartbeatTicks, KeepEntries: h.cfg.keepEntries, KeepBytes: h.cfg.keepBytes,
+		ElectionTicks: electionTicks, HeartbeatTicks: heartbeatTicks, KeepEntries: h.cfg.keepEntries, KeepBytes: h.cfg.keepBytes, CatchUpBytes: catchUpBytes,
 	})
 }
 
