@@ -40,6 +40,8 @@ func (h *Host) enter(ctx context.Context, id *identity) error {
 	switch {
 	case id.Superseded > d.Incarnation:
 		return fmt.Errorf("node %d has met a node of incarnation %d, and its description is of %d: %w. Give it the present description of the cluster", h.cfg.Node, id.Superseded, d.Incarnation, ErrSuperseded)
+	case id.Entering > d.Incarnation:
+		return fmt.Errorf("node %d has begun to enter incarnation %d of the cluster, and the description of %d is older: %w. Give it the present description", h.cfg.Node, id.Entering, d.Incarnation, cluster.ErrDescription)
 	case id.Incarnation == d.Incarnation:
 		return nil
 	case !id.Started:

@@ -140,10 +140,11 @@ func TestPromotion(t *testing.T) {
 }
 
 // TestPromotionCrash: the node dies at any call of the file system while it enters the incarnation, and
-// comes to the same end when it is opened again.
+// comes to the same end when it is opened again. From a point on it is not opened with the description of before.
 func TestPromotionCrash(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, groups, next := withReaders(t)
+		before := r.cluster
 		r.cluster = next
 		disk, store := r.disks[4], r.stores[4]
 		entering, crashes, step := 0, 0, int64(1)
@@ -171,6 +172,11 @@ func TestPromotionCrash(t *testing.T) {
 				r.disks[4], r.stores[4] = image.Crash(keep), storeImage.Crash(keep)
 				if b, err := vfs.ReadFile(r.disks[4], identityName, identityBytes); err == nil && bytes.Contains(b, []byte("entering")) {
 					entering++
+					r.cluster = before
+					if err = r.start(4); !errors.Is(err, cluster.ErrDescription) {
+						t.Fatalf("call %d, %+v: with the description of before: %v", n, keep, err)
+					}
+					r.cluster = next
 				}
 				if err = r.start(4); err != nil {
 					t.Fatalf("call %d, %+v: %v", n, keep, err)
