@@ -31,8 +31,8 @@ const (
 	FirstOfClients Kind = 16
 )
 
-// MaxFrame bounds the payload of a frame, in bytes. The largest is a Raft message with an
-// entry that has a command with 8 MiB of batches, or the end of a snapshot.
+// MaxFrame bounds the payload of a frame, in bytes, but for the end of a snapshot. The largest is a Raft message with
+// an entry that has a command with 8 MiB of batches.
 const MaxFrame = 32 << 20
 
 // MaxSmall bounds the payload of frames that need not be larger: before the other side is

@@ -17,6 +17,10 @@ import (
 // streamSilence is how long a side of a snapshot waits for the other one.
 const streamSilence = 30 * time.Second
 
+// maxEnd bounds the end of a snapshot, in bytes. It has the state of the group, in which each command that is remembered
+// takes some 20: those of the newest 20,000 entries, and an entry may have thousands.
+const maxEnd = 256 << 20
+
 // Incoming is a snapshot that comes. Read returns its stream; when that has ended, Message
 // returns the MsgSnap.
 type Incoming struct {
@@ -39,7 +43,7 @@ func (s *Incoming) Read(p []byte) (int, error) {
 		if err := s.raw.SetReadDeadline(time.Now().Add(streamSilence)); err != nil {
 			return 0, err
 		}
-		kind, payload, err := s.in.read(MaxFrame)
+		kind, payload, err := s.in.read(maxEnd)
 		switch {
 		case err == io.EOF:
 			return 0, io.ErrUnexpectedEOF

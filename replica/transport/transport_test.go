@@ -426,6 +426,33 @@ func TestSnapshot(t *testing.T) {
 	})
 }
 
+// TestSnapshotOfManyCommands: a snapshot of a group that remembers millions of commands comes too.
+func TestSnapshotOfManyCommands(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var n memnet.Network
+		c := credentials(t, 1, 2)
+		one, _ := node(&n, 1, c[1], 2)
+		two, r2 := node(&n, 2, c[2], 1)
+		m := snapshotMessage()
+		m.Snapshot.Data = bytes.Repeat([]byte{7}, MaxFrame+1)
+		var message *pb.Message
+		r2.snapshot = func(s *Incoming) error {
+			_, err := io.Copy(io.Discard, s)
+			message = s.Message()
+			return err
+		}
+		err := one.SendSnapshot(t.Context(), 2, 4, 7, 8, func(w io.Writer) (*pb.Message, error) {
+			_, err := w.Write([]byte("items"))
+			return m, err
+		})
+		if err != nil || !proto.Equal(message, m) {
+			t.Errorf("%v", err)
+		}
+		one.Close()
+		two.Close()
+	})
+}
+
 // TestCloseEndsAll: Close returns with connections in every state.
 func TestCloseEndsAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
