@@ -67,6 +67,8 @@ func (c *serveCommand) joinMetadata(ctx context.Context, d *cluster.Cluster, me 
 		if size, err = freeOn(c.Dir); err != nil {
 			return nil, errors.Join(err, etcd.Close())
 		}
+		s := h.Status()
+		size = roomOf(size, &s)
 	}
 	m := &nodeMetadata{client: etcd, nodes: client.New(client.Config{Cluster: d, Credentials: creds})}
 	policy := c.policy()
@@ -102,6 +104,14 @@ func (m *nodeMetadata) close() error {
 	m.stop()
 	m.etcd.Wait()
 	return err
+}
+
+// roomOf returns how much a node can have, of whose disk some is free: what its groups have counts too.
+func roomOf(free int64, s *host.Status) int64 {
+	for i := range s.Groups {
+		free += s.Groups[i].Bytes
+	}
+	return free
 }
 
 // freeOn returns how much room the file system of a directory has.

@@ -31,7 +31,7 @@ type serveCommand struct {
 	HTTP    string   `help:"Address of a page with the status of the node, for a browser on this machine; /status.json has it for programs." placeholder:"HOST:PORT"`
 	Memory  cli.Size `help:"Memory budget of the store." default:"256MiB"`
 	etcdFlags
-	Disk      cli.Size      `help:"Size of the node's disk, by which groups are placed. Default: what is free when the node starts."`
+	Disk      cli.Size      `help:"Size of the node's disk, by which groups are placed. Default: what is free when the node starts, and what its groups have then."`
 	Rate      float64       `help:"RU/s that the node can carry, by which groups are placed too. 0: not considered."`
 	SplitSize cli.Size      `help:"Size of a group above which it is split." default:"50GiB"`
 	SplitRate float64       `help:"RU/s of a group's leader above which it is split." default:"10000"`
