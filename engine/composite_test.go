@@ -150,3 +150,33 @@ func TestCompositeLongStrings(t *testing.T) {
 		}
 	}
 }
+
+// TestCompositeOrderBeside: in an order by a composite index a condition counts that only another
+// one answers, by itself or together with a condition of the first.
+func TestCompositeOrderBeside(t *testing.T) {
+	ctx := t.Context()
+	for _, beside := range [][]CompositePath{{{Path: "/a"}, {Path: "/d"}}, {{Path: "/c"}, {Path: "/d"}}} {
+		t.Run(beside[0].Path, func(t *testing.T) {
+			policy := IndexPolicy{Composite: [][]CompositePath{{{Path: "/a"}, {Path: "/o"}}, beside}}
+			db, c := openStore(t, testOptions(vfs.NewMem()), ContainerDef{PartitionKey: []string{"/k"}, Index: policy})
+			const n = 400
+			for i := range n {
+				o := i * 7919 % n
+				must(t, second(c.Upsert(ctx, fmt.Appendf(nil, `{"id":"%03d","k":%d,"a":%d,"c":%d,"d":%d,"o":%d}`, o, i%9, o%2, o%3, o%5, o), nil)))
+			}
+			must(t, db.Flush(ctx))
+			var want []string
+			for o := range n {
+				if o%2 == 1 && o%3 == 2 && o%5 == 3 {
+					want = append(want, fmt.Sprintf("%03d", o))
+				}
+			}
+			for _, page := range []int{1, 5, n} {
+				q := Query{Where: And(Eq("/a", 1), Eq("/c", 2), Eq("/d", 3)), OrderBy: []QueryOrder{{Path: "/o"}}, Limit: page}
+				if got := idsInPages(t, c, q); !slices.Equal(got, want) {
+					t.Errorf("pages of %d: %v, want %v", page, got, want)
+				}
+			}
+		})
+	}
+}

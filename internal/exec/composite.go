@@ -103,8 +103,8 @@ func (p *planner) serves(m *compositeMatch) bool {
 }
 
 // compositeOrder returns the order of a query if a composite index has it: that of the
-// terms of the documents that meet its conditions. nil: none has.
-func (e *Execution) compositeOrder(policy *index.Compiled) *indexOrder {
+// terms of the documents that meet its conditions. nil: none has. exact is that of the plan.
+func (e *Execution) compositeOrder(policy *index.Compiled, exact bool) *indexOrder {
 	if len(policy.Composites()) == 0 {
 		return nil
 	}
@@ -121,7 +121,10 @@ func (e *Execution) compositeOrder(policy *index.Compiled) *indexOrder {
 		best = &indexOrder{composite: x, equal: m.equal[:from], span: m.span, falling: falling, single: true}
 		if used > 0 {
 			p := planner{policy: policy, given: m.used}
-			best.rest, _ = p.plan(e.Select.Where, false)
+			// Without the conditions of this index another one may not answer the rest.
+			if rest, sure := p.plan(e.Select.Where, false); sure || !exact {
+				best.rest = rest
+			}
 		}
 	}
 	return best

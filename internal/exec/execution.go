@@ -126,7 +126,7 @@ func (e *Execution) planBy(policy *index.Compiled, groups *query.Grouper) {
 			}
 		}
 		if groups == nil && len(first) > 0 && !e.Select.ByElement {
-			e.ordered = e.compositeOrder(policy)
+			e.ordered = e.compositeOrder(policy, look.exact)
 		}
 		if len(first) > 0 && e.ordered == nil {
 			if e.ordered = e.orderSpan(policy, first); e.ordered != nil && !e.ordered.all && !e.ordered.elements {
