@@ -2,9 +2,11 @@ package engine
 
 import (
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/cleavestore/cleave/internal/cost"
 	"github.com/cleavestore/cleave/internal/exec"
@@ -85,5 +87,50 @@ func TestRoutingByKeys(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestKeysWhileMerged: a query and a count of several keys see each document once where a merge
+// joins the partitions between the moments at which they begin to be read.
+func TestKeysWhileMerged(t *testing.T) {
+	old := exec.Limits.KeyUnits
+	exec.Limits.KeyUnits = 0
+	t.Cleanup(func() { exec.Limits.KeyUnits = old })
+	ctx := t.Context()
+	for _, text := range []string{"SELECT VALUE c.k FROM c WHERE c.k IN (0,1,2,3,4,5,6,7,8,9)", "SELECT VALUE COUNT(1) FROM c WHERE c.k IN (0,1,2,3,4,5,6,7,8,9)"} {
+		opts := testOptions(vfs.NewMem())
+		var merge func()
+		begun := 0
+		opts.clock = func() time.Time {
+			pc, _, _, ok := runtime.Caller(1)
+			if ok && merge != nil && strings.HasSuffix(runtime.FuncForPC(pc).Name(), ".(*partition).Pin") {
+				if begun++; begun == 2 {
+					merge()
+				}
+			}
+			return time.Now()
+		}
+		_, c := openStore(t, opts, ContainerDef{PartitionKey: []string{"/k"}, MinPartitions: 2, Index: IndexAll()})
+		for i := range 10 {
+			must(t, second(c.Upsert(ctx, fmt.Appendf(nil, `{"id":"x","k":%d}`, i), nil)))
+		}
+		q, err := ParseQuery(text, nil)
+		must(t, err)
+		want, err := results(c.Query(ctx, AllPartitions(), q))
+		must(t, err)
+		merge = func() {
+			merge = nil
+			parts := c.Partitions()
+			job, err := c.Merge(ctx, parts[0].ID, parts[1].ID)
+			must(t, err)
+			must(t, job.Wait(ctx))
+		}
+		got, err := results(c.Query(ctx, AllPartitions(), q))
+		if err != nil || !slices.Equal(got, want) {
+			t.Errorf("%s: %v, %v, want %v", text, got, err, want)
+		}
+		if len(c.Partitions()) != 1 {
+			t.Errorf("%s: %d partitions after it", text, len(c.Partitions()))
+		}
 	}
 }

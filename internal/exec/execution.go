@@ -310,6 +310,9 @@ func (e *Execution) pinAround(last Part, rng, within partmap.Range) Part {
 	for {
 		if !has(last, &rng.Min) {
 			last = e.pinUnit(last, partmap.Key{}, rng)
+			if n := len(e.units) - 1; n > 0 {
+				within.Min = e.units[n-1].rng.Max // a merge may have joined what the unit before has
+			}
 			e.units[len(e.units)-1].rng = intersection(within, last.Data().Range)
 		}
 		of := &last.Data().Range
