@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/cleavestore/cleave/internal/vfs"
@@ -137,6 +138,47 @@ func TestOfRange(t *testing.T) {
 		if _, err := OfRange(bad[0], bad[1]); !errors.Is(err, ErrInvalid) {
 			t.Errorf("%q: %v", bad, err)
 		}
+	}
+}
+
+// TestOfRangeWithoutKeys: a query whose filter leaves no partition key of a range has no results,
+// however it is asked, and counts nothing.
+func TestOfRangeWithoutKeys(t *testing.T) {
+	ctx := t.Context()
+	for name, policy := range map[string]IndexPolicy{"no index": {}, "index": IndexAll()} {
+		t.Run(name, func(t *testing.T) {
+			_, c := openStore(t, testOptions(vfs.NewMem()), ContainerDef{PartitionKey: []string{"/k"}, MinPartitions: 2, Index: policy})
+			must(t, second(c.Create(ctx, doc("a", "7", 1), nil)))
+			epk := StringKey("7").EPK()
+			lo, hi := "", "20"
+			if epk.String() < hi {
+				lo, hi = hi, ""
+			}
+			scope, err := OfRange(lo, hi)
+			must(t, err)
+			for text, want := range map[string]string{
+				"SELECT * FROM c WHERE c.k = '7'":                                           "",
+				"SELECT TOP 10 * FROM c WHERE c.k = '7'":                                    "",
+				"SELECT TOP 10 VALUE c.n + 1 FROM c WHERE c.k = '7'":                        "",
+				"SELECT * FROM c WHERE c.k = '7' ORDER BY c.n":                              "",
+				"SELECT TOP 10 * FROM c WHERE c.k = '7' ORDER BY c.n":                       "",
+				"SELECT TOP 10 VALUE c.n + 1 FROM c WHERE c.k = '7' ORDER BY c.n":           "",
+				"SELECT c.n, COUNT(1) AS many FROM c WHERE c.k = '7' GROUP BY c.n LIMIT 10": "",
+				"SELECT c.n, SUM(c.n) AS sum FROM c WHERE c.k = '7' GROUP BY c.n LIMIT 10":  "",
+				"SELECT TOP 10 VALUE COUNT(1) FROM c WHERE c.k = '7'":                       "0",
+			} {
+				q, err := ParseQuery(text, nil)
+				must(t, err)
+				r := c.Query(ctx, scope, q)
+				list, err := results(r)
+				if got := strings.Join(list, ","); got != want || err != nil || r.Continue() != "" {
+					t.Errorf("%s: %q, %v, and then %q, want %q", text, got, err, r.Continue(), want)
+				}
+				if _, err = c.Explain(ctx, scope, q); err != nil {
+					t.Errorf("plan of %s: %v", text, err)
+				}
+			}
+		})
 	}
 }
 

@@ -361,6 +361,8 @@ func (e *Execution) results(yield func(*Row) bool) error {
 	switch {
 	case e.Select.Grouped():
 		return e.runGroups(yield)
+	case len(e.units) == 0: // no key that the filter allows lies in the scope
+		return nil
 	case len(e.Select.OrderBy) > 0:
 		return e.runOrdered(yield)
 	}

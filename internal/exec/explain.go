@@ -127,7 +127,7 @@ func (e *Execution) orderMethod() string {
 // others are not looked at.
 func (e *Execution) byIndex() bool {
 	limit := e.limit()
-	return e.ordered != nil && limit > 0 && e.Select.Offset <= maxIndexOrder-limit && !e.units[0].key.Valid()
+	return e.ordered != nil && limit > 0 && e.Select.Offset <= maxIndexOrder-limit && len(e.units) > 0 && !e.units[0].key.Valid()
 }
 
 // explainPart asks the indexes of a partition.
