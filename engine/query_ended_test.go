@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 
 	"github.com/cleavestore/cleave/internal/randtest"
+	"github.com/cleavestore/cleave/internal/sql/eval"
+	"github.com/cleavestore/cleave/internal/sql/value"
 	"github.com/cleavestore/cleave/internal/vfs"
 )
 
@@ -49,5 +52,66 @@ func TestQueriesEnd(t *testing.T) {
 	}
 	if damage.Load() > 0 || db.Stats().ReadErrors > 0 {
 		t.Errorf("%d events of damage, %+v", damage.Load(), db.Stats().ReadErrors)
+	}
+}
+
+// TestContinueAfterError: when a query has ended with an error, its continuation goes on behind
+// the latest result that was given, and before the first one it passes over as many as the query
+// wants. It ends between the batches of a scan, and in a document.
+func TestContinueAfterError(t *testing.T) {
+	const n, few = 400, 60
+	_, c := openStore(t, testOptions(vfs.NewMem()), ContainerDef{PartitionKey: []string{"/k"}, MinPartitions: 1, Index: IndexAll()})
+	for i := range n {
+		must(t, second(c.Upsert(t.Context(), fmt.Appendf(nil, `{"id":"%03d","k":1,"n":%d,"t":[%d,%d]}`, i, i, i, i+1), nil)))
+	}
+	bad := -1 // the document in which it ends
+	tell := eval.UDF(func(args []value.Value) (value.Value, error) {
+		if f, _ := args[0].Number(); int(f) == bad {
+			return value.Value{}, errors.New("ended")
+		}
+		return args[0], nil
+	})
+	for _, text := range []string{
+		`SELECT * FROM c OFFSET 300 LIMIT 60`,
+		`SELECT VALUE udf.tell(c.n) FROM c OFFSET 300 LIMIT 60`,
+		`SELECT udf.tell(c.n) AS n FROM c OFFSET 300 LIMIT 60`,
+		`SELECT VALUE udf.tell(c.n) + t FROM c JOIN t IN c.t OFFSET 601 LIMIT 60`,
+		`SELECT VALUE udf.tell(c.n) + t FROM c JOIN t IN c.t ORDER BY c.n OFFSET 601 LIMIT 60`,
+		`SELECT VALUE udf.tell(c.n) FROM c ORDER BY c.n DESC OFFSET 300 LIMIT 60`,
+	} {
+		q, err := ParseQuery(text, map[string]any{"udf.tell": tell})
+		must(t, err)
+		want, err := results(c.Query(t.Context(), AllPartitions(), q))
+		must(t, err)
+		if len(want) != few {
+			t.Fatalf("%s: %d results", text, len(want))
+		}
+		goesOn := func(ended *QueryResult, got []string) {
+			t.Helper()
+			rest := q
+			rest.Continue, rest.Limit = ended.Continue(), few-len(got)
+			more, err := results(c.Query(t.Context(), AllPartitions(), rest))
+			if all := slices.Concat(got, more); err != nil || !slices.Equal(all, want) {
+				t.Errorf("%s: %d results and then %d, %v, want %d, or others", text, len(got), len(more), err, len(want))
+			}
+		}
+		for bad = 0; bad < n; bad += 7 {
+			r := c.Query(t.Context(), AllPartitions(), q)
+			got, err := results(r)
+			if now := bad; err != nil {
+				bad = -1
+				goesOn(r, got)
+				bad = now
+			}
+		}
+		bad = -1
+		for left := 0; ; left++ {
+			r := c.Query(&randtest.AskedContext{Context: t.Context(), Left: left}, AllPartitions(), q)
+			got, err := results(r)
+			if err == nil {
+				break
+			}
+			goesOn(r, got)
+		}
 	}
 }

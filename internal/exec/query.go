@@ -87,6 +87,9 @@ func (p *Progress) Set(at Position, results int64) {
 	p.at, p.begun, p.Stats.Results = at, true, results
 }
 
+// Unset says that there was no result yet.
+func (p *Progress) Unset() { p.begun = false }
+
 // bounded says whether not all results are wanted. It may be called from any goroutine.
 func (q *Query) bounded() bool { return q.Ahead != nil || q.Select.Limit > 0 }
 

@@ -65,7 +65,7 @@ func (p *Page) giveAll(row *exec.Row, list []entry, at exec.Position, given uint
 		}
 	}
 	at.Row = 0
-	p.to.Set(at, p.results)
+	p.ended(at)
 	return true
 }
 

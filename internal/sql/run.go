@@ -90,6 +90,8 @@ type Page struct {
 	made      int64 // results of these, before any is left out
 
 	to      *exec.Progress
+	begun   bool          // results were given, or all that are to be left out were passed over,
+	at      exec.Position // up to here
 	results int64
 	give    func(*exec.Row) bool
 	f       *eval.Frame
@@ -124,10 +126,29 @@ func (p *Page) take(row *exec.Row, body []byte, at exec.Position) bool {
 	}
 	p.left--
 	p.results++
-	p.to.Set(at, p.results)
+	p.begun, p.at = true, at
+	p.settle()
 	out := *row
 	out.Body = body
 	return p.give(&out) && p.left > 0
+}
+
+// ended notes that the results of the document at a place were given, or passed over.
+func (p *Page) ended(at exec.Position) {
+	if p.skip == 0 {
+		p.begun, p.at = true, at
+	}
+	p.settle()
+}
+
+// settle says where the next page begins. exec has set that behind the present document. A page
+// that ends before it has passed over all that is to be left out is begun anew.
+func (p *Page) settle() {
+	if p.begun {
+		p.to.Set(p.at, p.results)
+	} else {
+		p.to.Unset()
+	}
 }
 
 // result appends the JSON of the present result; false if there is none.
@@ -178,14 +199,17 @@ func (p *Page) rows(from Source) (bool, error) {
 		if failure == nil {
 			failure = p.f.Err()
 		}
+		if failure != nil {
+			p.settle()
+		}
 		if failure != nil || !more {
 			return false
 		}
 		at.Row = 0
-		p.to.Set(at, p.results)
 		if waits != nil && !p.take(row, waits, at) {
 			return false
 		}
+		p.ended(at)
 		if p.s.ByElement() && rows >= manyRows {
 			failure = p.keep(row, at.Order)
 		}
