@@ -112,3 +112,45 @@ func TestDefaultTTLBeside(t *testing.T) {
 	must(t, err)
 	check("restored", c2, false)
 }
+
+// TestDefaultTTLDuringExpiry: where the default changes to and fro while the expirer is at work, it
+// removes no more: another change within the grace period brings the items back.
+func TestDefaultTTLDuringExpiry(t *testing.T) {
+	ctx := t.Context()
+	for name, keys := range map[string][][]string{"plain": nil, "unique": {{"/u"}}} {
+		t.Run(name, func(t *testing.T) {
+			opts := testOptions(vfs.NewMem())
+			clock := newTestClock(opts)
+			opts.ExpiryGrace = time.Second
+			db, c := openStore(t, opts, ContainerDef{
+				PartitionKey: []string{"/k"}, MutableTTL: true, DefaultTTL: 5 * time.Second, UniqueKeys: keys, ChangeRetention: time.Hour,
+			})
+			const items = 10
+			for i := range items {
+				must(t, second(c.Create(ctx, fmt.Appendf(nil, `{"id":"%d","k":"a","u":%d}`, i, i), nil)))
+			}
+			clock.pass(time.Minute)
+			removed := 0
+			db.opts.lookedAhead = func() {
+				if removed++; removed == 3 {
+					must(t, c.SetDefaultTTL(ctx, NoExpiry))
+					must(t, c.SetDefaultTTL(ctx, 5*time.Second))
+				}
+			}
+			must(t, db.expireItems(ctx))
+			db.opts.lookedAhead = nil
+			must(t, c.SetDefaultTTL(ctx, NoExpiry))
+			if list, err := collectItems(c.ScanAll(ctx, nil)); err != nil || removed != 3 || len(list) != items-removed {
+				t.Errorf("%d items are back, %v, when %d were removed before the change", len(list), err, removed)
+			}
+			clock.pass(time.Minute)
+			must(t, c.SetDefaultTTL(ctx, 5*time.Second))
+			clock.pass(time.Minute)
+			must(t, db.expireItems(ctx))
+			must(t, c.SetDefaultTTL(ctx, NoExpiry))
+			if list, err := collectItems(c.ScanAll(ctx, nil)); err != nil || len(list) > 0 {
+				t.Errorf("%d items are left, %v", len(list), err)
+			}
+		})
+	}
+}

@@ -55,10 +55,12 @@ func (db *DB) expireItems(ctx context.Context) (failed error) {
 			continue
 		}
 		job := p.Job("expiry")
-		sweep := expiry.Sweep{Life: &p.c.life, Write: p.writeExpired, ReadError: p.db.readError}
+		sweep := expiry.Sweep{Life: &p.c.life, ReadError: p.db.readError, Write: func(ctx context.Context, gone []expiry.Item) error {
+			return p.writeExpired(ctx, gone, changes)
+		}}
 		left, err := sweep.Run(job.Start(ctx), &p.Tree, purge)
 		job.End()
-		if errors.Is(err, lsm.ErrMoved) || errors.Is(err, ErrClosed) || errors.Is(err, ErrCopied) {
+		if errors.Is(err, lsm.ErrMoved) || errors.Is(err, ErrClosed) || errors.Is(err, ErrCopied) || errors.Is(err, errDefaultChanged) {
 			continue
 		}
 		if err != nil {
@@ -70,13 +72,22 @@ func (db *DB) expireItems(ctx context.Context) (failed error) {
 	return failed
 }
 
-// writeExpired writes the tombstones, and shows them together.
-func (p *partition) writeExpired(ctx context.Context, gone []expiry.Item) error {
+// errDefaultChanged ends a pass in whose time the default time to live was changed: what was changed
+// back may be changed again, and is not removed before the grace period is over.
+var errDefaultChanged = errors.New("the default time to live was changed")
+
+// writeExpired writes the tombstones, and shows them together. changes counts those of the default
+// time to live by which the items have expired.
+func (p *partition) writeExpired(ctx context.Context, gone []expiry.Item, changes uint64) error {
 	r := requests.Get().(*request)
 	defer r.release()
 	var failed error
 	var newest physical.Record
 	for i := range gone {
+		if p.c.life.Changes() != changes {
+			failed = errDefaultChanged
+			break
+		}
 		w, err := p.writeTombstone(ctx, r, &gone[i])
 		if errors.Is(err, ErrPrecondition) {
 			continue // the item was written meanwhile

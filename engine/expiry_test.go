@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -283,5 +284,48 @@ func TestClockSetBack(t *testing.T) {
 		if _, err = c.Create(ctx, []byte(`{"id":"y","k":"a","v":1}`), nil); err != nil {
 			t.Errorf("a value that nobody has: %v", err)
 		}
+	}
+}
+
+// TestPurgeAmongLasting: compactions drop what has expired though other items of the run live for
+// ever or much longer, and compact a run of which most has expired beside items that live for ever.
+func TestPurgeAmongLasting(t *testing.T) {
+	for name, tc := range map[string]struct {
+		def  ContainerDef
+		ttl  int // of the other items
+		many bool
+	}{
+		"for ever":       {ContainerDef{DefaultTTL: NoExpiry, MutableTTL: true}, -1, false},
+		"for long":       {ContainerDef{DefaultTTL: NoExpiry}, math.MaxInt32, false},
+		"many, for ever": {ContainerDef{DefaultTTL: NoExpiry, MutableTTL: true}, -1, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			opts := testOptions(vfs.NewMem())
+			opts.ExpiryGrace, opts.memtableBytes = time.Second, 1<<20
+			clock := newTestClock(opts)
+			tc.def.PartitionKey, tc.def.MinPartitions = []string{"/k"}, 1
+			db, c := openStore(t, opts, tc.def)
+			expire, last := 20, 1
+			if tc.many {
+				expire, last = 1500, 500
+			}
+			for i := range expire {
+				must(t, second(c.Upsert(t.Context(), ttlDoc(fmt.Sprint("a", i), 5), nil)))
+			}
+			for i := range last {
+				must(t, second(c.Upsert(t.Context(), ttlDoc(fmt.Sprint("b", i), tc.ttl), nil)))
+			}
+			must(t, db.Flush(t.Context()))
+			clock.pass(time.Hour)
+			p := c.routing.Load().parts[0]
+			if tc.many {
+				must(t, second(p.CompactBy(t.Context(), p.PickTiers)))
+			} else {
+				must(t, db.Compact(t.Context()))
+			}
+			if n := p.Version.Load().Runs[0].Items(); n != int64(last) {
+				t.Errorf("%d versions in files, of %d items that are there", n, last)
+			}
+		})
 	}
 }

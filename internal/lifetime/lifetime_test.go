@@ -100,12 +100,16 @@ func TestSummary(t *testing.T) {
 		s.Note(&item.Version{Modified: 100 + n}, true)
 		s.Note(&item.Version{Modified: 100, Expires: 500 + n}, true)
 		s.Note(&item.Version{Modified: 1, Flags: item.Tombstone, Expires: Never}, true)
+		s.Note(&item.Version{Modified: 1, Expires: Never}, true)
 	}
 	if s.Own != (Spread{10, 500, 509}) || s.Default != (Spread{10, 100, 109}) {
 		t.Errorf("%+v", s)
 	}
 	if s.Gone(Past{Expired: 509}) != 10 || s.Gone(Past{Expired: 509, Before: 110}) != 20 || s.Gone(Nothing) != 0 {
 		t.Error("counts")
+	}
+	if apart := (Summary{Own: Spread{Items: 10, First: 500, Last: Never}}); apart.Gone(Past{Expired: 500}) != 1 || apart.Gone(Past{Expired: 499}) != 0 {
+		t.Error("counts of those that expire far apart")
 	}
 	if !s.Aged(Past{Expired: 1000, Before: 101}) || s.Aged(Past{Expired: 1000, Before: 100}) || s.Aged(Nothing) {
 		t.Error("the first one")

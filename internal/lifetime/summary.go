@@ -15,7 +15,7 @@ type Spread struct{ Items, First, Last int64 }
 // no time of its own.
 func (s *Summary) Note(v *item.Version, follows bool) {
 	switch {
-	case v.Deleted():
+	case v.Deleted(), v.Expires == Never: // it does not expire
 	case v.Expires != 0:
 		s.Own.join(Spread{First: v.Expires, Last: v.Expires}, 1)
 	case follows:
@@ -50,7 +50,8 @@ func (s *Spread) join(of Spread, n int64) {
 	s.First, s.Last = min(s.First, of.First), max(s.Last, of.Last)
 }
 
-// upTo estimates how many stamps are at or before a time, as if they were spread evenly.
+// upTo estimates how many stamps are at or before a time, as if they were spread evenly: one at
+// least if the first is.
 func (s *Spread) upTo(at int64) int64 {
 	switch {
 	case s.Items == 0 || at < s.First:
@@ -58,5 +59,5 @@ func (s *Spread) upTo(at int64) int64 {
 	case at >= s.Last:
 		return s.Items
 	}
-	return int64(float64(s.Items) * float64(at-s.First) / float64(s.Last-s.First))
+	return max(1, int64(float64(s.Items)*float64(at-s.First)/float64(s.Last-s.First)))
 }
