@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/cleavestore/cleave/internal/vfs"
 	"github.com/cleavestore/cleave/internal/workload"
@@ -203,5 +204,57 @@ func TestQueryContains(t *testing.T) {
 		if got, _ := read(5); got != test.want {
 			t.Errorf("%s: %d results in pages, want %d", test.text, got, test.want)
 		}
+	}
+}
+
+// asked counts how often the end of a context is asked for: with each block of terms, and with
+// each version, that a query looks at.
+type asked struct {
+	context.Context
+	times int
+}
+
+func (c *asked) Err() error {
+	c.times++
+	return c.Context.Err()
+}
+
+// TestQueryAmongExpired: a query, and a count, in one logical partition looks at no more of an
+// index where many items of other logical partitions have expired, each at a time of its own.
+func TestQueryAmongExpired(t *testing.T) {
+	const n, keys = 30_000, 7500
+	for name, def := range map[string]ContainerDef{"fixed": {}, "mutable": {MutableTTL: true}} {
+		t.Run(name, func(t *testing.T) {
+			opts := testOptions(vfs.NewMem())
+			opts.memtableBytes, opts.FileBytes = 32<<20, 32<<20
+			clock := newTestClock(opts)
+			def.PartitionKey, def.MinPartitions, def.DefaultTTL, def.Index = []string{"/k"}, 1, time.Hour, IndexAll()
+			db, c := openStore(t, opts, def)
+			for i := range n {
+				clock.pass(time.Millisecond)
+				must(t, second(c.Upsert(t.Context(), fmt.Appendf(nil, `{"id":"%d","k":%d,"n":%d}`, i, i%keys, i%10), nil)))
+			}
+			must(t, db.Flush(t.Context()))
+			in := OnePartition(NumberKey(keys - 1))
+			look := func() (results, times int) {
+				ctx := &asked{Context: t.Context()}
+				for _, err := range c.Query(ctx, in, Query{Where: Eq("/n", 9)}).All() {
+					must(t, err)
+					results++
+				}
+				count, err := c.Count(ctx, in, Eq("/n", 9))
+				must(t, err)
+				if int(count) != results {
+					t.Errorf("%d results, and a count of %d", results, count)
+				}
+				return results, ctx.times
+			}
+			before, times := look()
+			clock.pass(time.Hour - n/2*time.Millisecond)
+			after, again := look()
+			if before != 4 || after != 2 || again > times+20 {
+				t.Errorf("%d results, and of half of the items %d, looked at with %d and %d steps", before, after, times, again)
+			}
+		})
 	}
 }

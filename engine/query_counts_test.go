@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"testing"
+
+	"github.com/cleavestore/cleave/internal/vfs"
 )
 
 // TestCountDead counts by long postings, of which a few versions are overwritten or
@@ -86,5 +88,53 @@ func TestCountDead(t *testing.T) {
 		check("overwritten")
 		settle()
 		check("flushed again")
+	}
+}
+
+// TestCountOfOnePartition: a count by a condition that an index answers, in one of many logical
+// partitions, looks at no more documents and terms than one that scans the logical partition,
+// where versions are overwritten in newer files and in the memtable.
+func TestCountOfOnePartition(t *testing.T) {
+	ctx := t.Context()
+	const keys, each = 150, 40
+	fill := func(policy IndexPolicy) *Container {
+		opts := testOptions(vfs.NewMem())
+		opts.memtableBytes, opts.FileBytes = 32<<20, 1<<20
+		db, c := openStore(t, opts, ContainerDef{PartitionKey: []string{"/k"}, MinPartitions: 1, Index: policy})
+		put := func(i, round int) {
+			doc := fmt.Appendf(nil, `{"id":"%d","k":"%d","n":%d,"u":%d,"s":"text %d"}`, i, i%keys, (i/keys+round)%4, 10*i+round, i)
+			must(t, second(c.Upsert(ctx, doc, nil)))
+		}
+		for i := range keys * each {
+			put(i, 0)
+		}
+		must(t, db.Flush(ctx))
+		for round := 1; round < 4; round++ {
+			for i := round; i < keys*each; i += 7 {
+				put(i, round)
+			}
+			if round < 3 {
+				must(t, db.Flush(ctx))
+			}
+		}
+		return c
+	}
+	indexed, plain := fill(IndexAll()), fill(IndexPolicy{})
+	for _, f := range []Filter{
+		{}, Eq("/n", 1), Ne("/n", 1), In("/n", 1, 2), And(Eq("/n", 1), Exists("/s")), Or(Eq("/n", 1), Eq("/u", 10)),
+		Range("/u", Incl(100), Excl(50_000)), And(Eq("/n", 1), Range("/u", Incl(100), Excl(50_000))), HasPrefix("/s", "text 1"),
+	} {
+		for _, key := range []string{"0", "17", "149"} {
+			in := OnePartition(StringKey(key))
+			want, scan, err := plain.CountStats(ctx, in, f)
+			must(t, err)
+			got, st, err := indexed.CountStats(ctx, in, f)
+			if err != nil || got != want {
+				t.Errorf("%v in %s: %d, %v, want %d", f, key, got, err, want)
+			}
+			if st.Documents > scan.Documents || work(st) > work(scan) {
+				t.Errorf("%v in %s: %d documents and %d terms, a scan looks at %d documents", f, key, st.Documents, st.Terms, scan.Documents)
+			}
+		}
 	}
 }

@@ -85,17 +85,25 @@ func (r *Reader) Plain() (bool, error) {
 	if p := r.plain.Load(); p != plainUnknown {
 		return p == plainYes, nil
 	}
-	all := Span{From: []byte{termVersions}, To: []byte{termVersions + 1}}
-	switch err := r.each(context.Background(), all, func(*Posting) error { return errSome }); err {
-	case nil:
-		r.plain.Store(plainYes)
-		return true, nil
-	case errSome:
-		r.plain.Store(plainNo)
-		return false, nil
-	default:
+	some, err := r.Some(Span{From: []byte{termVersions}, To: []byte{termVersions + 1}})
+	switch {
+	case err != nil:
 		return false, err
+	case some:
+		r.plain.Store(plainNo)
+	default:
+		r.plain.Store(plainYes)
 	}
+	return !some, nil
+}
+
+// Some says whether a span has a term.
+func (r *Reader) Some(s Span) (bool, error) {
+	err := r.each(context.Background(), s, func(*Posting) error { return errSome })
+	if err == errSome {
+		return true, nil
+	}
+	return false, err
 }
 
 var (

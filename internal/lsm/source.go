@@ -355,33 +355,15 @@ func (s *Source) VectorsKnown() bool {
 
 // DeadHere is dead without the versions that newer sources overwrite.
 func (s *Source) DeadHere(set *index.Set) error {
-	aged := s.aged()
-	if err := s.Use(func(r *index.Reader) error {
-		if plain, err := r.Plain(); plain || err != nil {
-			return err
-		}
-		for _, span := range [...]index.Span{index.Deleted(), index.Expired(s.Set.Past.Expired)} {
-			if err := r.Union(OrBackground(s.Set.Ctx), span, set); err != nil {
-				return err
-			}
-		}
-		if aged && r.NotesWritten() {
-			aged = false
-			if err := r.Union(OrBackground(s.Set.Ctx), index.Written(s.Set.Past.Before), set); err != nil {
-				return err
-			}
-		}
-		if s.MaxSeq() <= s.Set.At {
-			return r.Union(OrBackground(s.Set.Ctx), index.Older(), set)
-		}
-		return nil
-	}); err != nil {
+	of := index.Dead{Expired: s.Set.Past.Expired, Aged: s.aged(), Before: s.Set.Past.Before, Unseen: s.MaxSeq() > s.Set.At}
+	rest := false
+	if err := s.Use(func(r *index.Reader) (err error) {
+		rest, err = r.AddDead(OrBackground(s.Set.Ctx), of, set)
+		return err
+	}); err != nil || !rest {
 		return err
 	}
-	if s.MaxSeq() > s.Set.At || aged {
-		return s.deadVersions(set)
-	}
-	return nil
+	return s.deadVersions(set)
 }
 
 // aged says whether a version without a time of its own may have expired, by the default of
@@ -478,11 +460,11 @@ func (s *Source) Clean() (bool, error) {
 			return err
 		}
 		for _, span := range [...]index.Span{index.Deleted(), index.Older(), index.Expired(s.Set.Past.Expired)} {
-			terms, _, err := r.Count(OrBackground(s.Set.Ctx), span)
-			if err != nil {
+			some, err := r.Some(span)
+			if some || err != nil {
+				none = false
 				return err
 			}
-			none = none && terms == 0
 		}
 		return nil
 	}); err != nil || !none {
