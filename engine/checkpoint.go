@@ -126,7 +126,8 @@ func (cp *checkpoint) link(ctx context.Context, db *DB) error {
 }
 
 // lockFiles keeps containers, partitions and their files as they are until
-// unlock is called. It waits for splits, merges and moves until ctx ends.
+// unlock is called. It waits for splits, merges and moves, and for others that wait for
+// them, until ctx ends.
 func (db *DB) lockFiles(ctx context.Context) (unlock func(), err error) {
 	var held []interface{ Unlock() }
 	hold := func(l sync.Locker) {
@@ -138,7 +139,10 @@ func (db *DB) lockFiles(ctx context.Context) (unlock func(), err error) {
 			held[i].Unlock()
 		}
 	}
-	hold(&db.checkpoints)
+	if err = db.checkpoints.Lock(ctx); err != nil {
+		return nil, err
+	}
+	held = append(held, &db.checkpoints)
 	for {
 		containers := db.containers.Load()
 		for _, c := range byName(containers) {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/cleavestore/cleave/internal/cowmap"
+	"github.com/cleavestore/cleave/internal/ctxlock"
 	"github.com/cleavestore/cleave/internal/epoch"
 	"github.com/cleavestore/cleave/internal/eventqueue"
 	"github.com/cleavestore/cleave/internal/fault"
@@ -65,7 +66,7 @@ type DB struct {
 	// creating is held while a container is made, structure only while the store manifest
 	// then changes.
 	creating    lockorder.Mutex[locks.Creating]
-	checkpoints lockorder.Mutex[locks.Checkpoints] // held by lockFiles
+	checkpoints ctxlock.Mutex // held by lockFiles
 	// structure serialises changes of the store manifest.
 	storeManifest struct {
 		lockorder.Mutex[locks.StoreManifest]
@@ -134,6 +135,8 @@ func openWith(ctx context.Context, dir string, o Options, short bool) (*DB, erro
 		cold:   openfile.NewColdReads(coldReads),
 		hot:    rowcache.New(o.hotBytes()),
 		closed: make(chan struct{}),
+
+		checkpoints: ctxlock.New(locks.Checkpoints{}),
 	}
 	db.times.calls.Init(o.SlowCall)
 	db.initWork()

@@ -45,3 +45,44 @@ func TestReshapeWaited(t *testing.T) {
 		}
 	})
 }
+
+// TestBackupWaitedFor: a backup, and a checkpoint, that waits for another one that waits for a
+// split ends with its own context.
+func TestBackupWaitedFor(t *testing.T) {
+	db, c := openStore(t, testOptions(vfs.NewMem()))
+	db.opts.checkpointRoot = func(string) (vfs.FS, error) { return vfs.NewMem(), nil }
+	taken, over, done := make(chan error), make(chan struct{}), make(chan error)
+	go func() { // the split
+		taken <- c.reshapeMu.Lock(t.Context())
+		<-over
+		c.reshapeMu.Unlock()
+	}()
+	must(t, <-taken)
+	go func() { done <- second(db.Backup(t.Context(), io.Discard, nil)) }()
+	until(func() bool { // it is the other one
+		free := db.checkpoints.TryLock()
+		if free {
+			db.checkpoints.Unlock()
+		}
+		return !free
+	})
+	for name, call := range map[string]func(context.Context) error{
+		"Backup":     func(ctx context.Context) error { return second(db.Backup(ctx, io.Discard, nil)) },
+		"Checkpoint": func(ctx context.Context) error { return second(db.Checkpoint(ctx, "copy")) },
+	} {
+		ctx, end := context.WithTimeout(t.Context(), 10*time.Millisecond)
+		ended := make(chan error, 1)
+		go func() { ended <- call(ctx) }()
+		select {
+		case err := <-ended:
+			if !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("%s: %v", name, err)
+			}
+		case <-time.After(5 * time.Second):
+			t.Errorf("%s waits when its context has ended", name)
+		}
+		end()
+	}
+	close(over)
+	must(t, <-done)
+}
