@@ -41,7 +41,7 @@ func TestDemo(t *testing.T) {
 	if status != 0 {
 		t.Fatalf("status %d: %s%s", status, out, errs)
 	}
-	for _, want := range []string{`kill -9: gap p50 \d`, `SIGTERM: gap p50 \d`, `SIGTERM: pause of a group, while the node hands over and ends, p50 \d+m?s, max \d+m?s of 2; until it leads again p50 \d+m?s, max \d+m?s of 2; in the time before.* max \d+m?s of 2\n`, `split +1 +1 `, `node joins +4 `, `node 4 took [34] replicas`, `writes acknowledged +[1-9]`, `that were stale +0\n`, `lost +0\n`, `never written +0\n`} {
+	for _, want := range []string{`kill -9: gap p50 \d`, `SIGTERM: gap p50 \d`, `SIGTERM: pause of a group, while the node hands over and ends, p50 \d+m?s, max \d+m?s of 2; until it leads again p50 \d+m?s, max \d+m?s of 2; for as long afterwards.* max \d+m?s of 2\n`, `split +1 +1 `, `node joins +4 `, `node 4 took [34] replicas`, `writes acknowledged +[1-9]`, `that were stale +0\n`, `lost +0\n`, `never written +0\n`} {
 		if !regexp.MustCompile(want).MatchString(out) {
 			t.Errorf("%s is not in %s", want, out)
 		}
