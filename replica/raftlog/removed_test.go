@@ -145,7 +145,7 @@ func TestCreateFails(t *testing.T) {
 		faulty.FailAt(0, nil, false)
 		if err != nil {
 			failures++
-			if _, err = s.Create(3, 2, base(1, 1)); err != nil && !errors.Is(err, fault.ErrExists) { // whoever makes it takes this for success
+			if _, err = s.Create(3, 2, base(1, 1)); err != nil && !errors.Is(err, fault.ErrExists) { // host and group take ErrExists for success
 				t.Fatalf("call %d: %v", n, err)
 			}
 		}

@@ -1,0 +1,198 @@
+package raftlog
+
+import (
+	"errors"
+	"math"
+	"path"
+	"testing"
+
+	pb "go.etcd.io/raft/v3/raftpb"
+
+	"github.com/cleavestore/cleave/internal/fault"
+	"github.com/cleavestore/cleave/internal/vfs"
+	"github.com/cleavestore/cleave/wal"
+)
+
+// TestOld: which entries lie in files behind which others have been begun, before and after a restart and a truncation.
+func TestOld(t *testing.T) {
+	mem := vfs.NewMem()
+	s := open(t, mem)
+	g, err := s.Create(1, 1, base(1, 1))
+	must(t, err)
+	if n := g.Old(0); n != 0 {
+		t.Errorf("of no entries %d", n)
+	}
+	for next := uint64(2); next < 60; next += 2 {
+		_, err := g.Append(hard(3, 1, next), entries(next, 2, 3, 5000))
+		must(t, err)
+	}
+	check := func() {
+		t.Helper()
+		last, _ := g.LastIndex()
+		newest := s.log.Newest()
+		for files := range newest + 2 {
+			want := uint64(0)
+			for i, slot := range g.mu.slots {
+				if slot.File+files <= newest {
+					want = g.mu.base.Index + 1 + uint64(i)
+				}
+			}
+			if got := g.Old(files); got != want || files == 0 && got != last {
+				t.Errorf("%d files: %d, want %d", files, got, want)
+			}
+		}
+	}
+	check()
+	must(t, g.Truncate(base(40, 3)))
+	check()
+	must(t, s.Close())
+	s = open(t, mem)
+	g = s.Group(1)
+	check()
+}
+
+// TestColdEntries: entries that are in files only are read as they were, from files that are
+// full and from the newest one, also those that have replaced others.
+func TestColdEntries(t *testing.T) {
+	mem := vfs.NewMem()
+	s := open(t, mem)
+	g, err := s.Create(1, 1, base(1, 1))
+	must(t, err)
+	other, err := s.Create(2, 1, base(1, 1))
+	must(t, err)
+	want := make(map[uint64]*pb.Entry)
+	put := func(some []*pb.Entry) {
+		t.Helper()
+		pos, err := g.Append(hard(some[0].GetTerm(), 0, 1), some)
+		must(t, err)
+		must(t, s.Wait(pos))
+		_, err = other.Append(hard(some[0].GetTerm(), 0, 1), entries(2, 1, some[0].GetTerm(), 100))
+		must(t, err)
+		for _, e := range some {
+			want[e.GetIndex()] = e
+		}
+	}
+	for next := uint64(2); next < 100; next += 3 {
+		put(entries(next, 5, 2+next/10, 1500)) // replaces the last two of those before
+	}
+	check := func() {
+		t.Helper()
+		last, _ := g.LastIndex()
+		for _, size := range []uint64{0, 4000, math.MaxUint64} {
+			for lo := uint64(2); lo <= last; {
+				some, err := g.Entries(lo, last+1, size)
+				must(t, err)
+				if size == 0 && len(some) != 1 {
+					t.Fatalf("%d entries of no size", len(some))
+				}
+				for _, e := range some {
+					w := want[e.GetIndex()]
+					if e.GetIndex() != lo || e.GetTerm() != w.GetTerm() || string(e.GetData()) != string(w.GetData()) {
+						t.Fatalf("entry %d of term %d at %d, want term %d", e.GetIndex(), e.GetTerm(), lo, w.GetTerm())
+					}
+					lo++
+				}
+			}
+		}
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		if g.mu.cache > small.MemoryBytes || g.mu.bytes < 100*1500 || g.mu.hot == 0 {
+			t.Errorf("%d of %d bytes are in memory, all from slot %d on", g.mu.cache, g.mu.bytes, g.mu.hot)
+		}
+	}
+	check()
+	s = open(t, mem.Kill())
+	g = s.Group(1)
+	check()
+	must(t, s.Close())
+	s = open(t, s.fs)
+	g = s.Group(1)
+	check()
+	// A file that has gone is no entry of zeros.
+	g.mu.Lock()
+	file := g.mu.slots[0].File
+	g.mu.ahead = nil
+	g.mu.Unlock()
+	must(t, s.fs.Remove(path.Join(dir, wal.FileName(file))))
+	if some, err := g.Entries(2, 3, 0); !errors.Is(err, fault.ErrMissing) && !errors.Is(err, fault.ErrCorrupt) {
+		t.Errorf("%v, %v", some, err)
+	}
+}
+
+// TestColdEntriesOfMany: what a follower that is behind makes a leader read is what its group
+// has written, whatever the other groups of the node have.
+func TestColdEntriesOfMany(t *testing.T) {
+	faulty := vfs.NewFaulty(vfs.NewMem())
+	s := open(t, faulty)
+	var groups []*Group
+	for id := range uint64(20) {
+		g, err := s.Create(id+1, 1, base(1, 1))
+		must(t, err)
+		groups = append(groups, g)
+	}
+	const rounds, length = 60, 2000
+	for n := range uint64(rounds) {
+		for _, g := range groups {
+			pos, err := g.Append(hard(2, 0, 1), entries(2+n, 1, 2, length))
+			must(t, err)
+			must(t, s.Wait(pos))
+		}
+	}
+	read := int64(0)
+	faulty.SetHook(func(c vfs.Call) error {
+		if c.Op == vfs.OpRead {
+			read += c.Len
+		}
+		return nil
+	})
+	g := groups[7]
+	bytes := int64(0)
+	for lo, last := uint64(2), uint64(rounds+1); lo <= last; {
+		some, err := g.Entries(lo, last+1, 1<<20)
+		must(t, err)
+		lo += uint64(len(some))
+		for _, e := range some {
+			bytes += int64(len(e.GetData()))
+		}
+	}
+	// A read is of 16 KiB, the shortest that is worth a call, and has one entry here.
+	if bytes < rounds*length || read > rounds*(16<<10)+100*64 {
+		t.Errorf("%d bytes were read for %d of entries, of %d in the log", read, bytes, rounds*length*len(groups))
+	}
+	faulty.SetHook(nil)
+	must(t, s.Close())
+}
+
+// BenchmarkColdEntries reads a MiB of a group's entries from the files of a log in which eight
+// groups have written by turns.
+func BenchmarkColdEntries(b *testing.B) {
+	fs, err := vfs.CreateRoot(b.TempDir())
+	must(b, err)
+	s, err := Open(b.Context(), fs, dir, Options{MemoryBytes: 64 << 10, Fresh: true})
+	must(b, err)
+	var groups []*Group
+	for id := range uint64(8) {
+		g, err := s.Create(id+1, 1, base(1, 1))
+		must(b, err)
+		groups = append(groups, g)
+	}
+	const rounds, length = 4000, 4000
+	for n := range uint64(rounds) {
+		var pos wal.Position
+		for _, g := range groups {
+			pos, err = g.Append(hard(2, 0, 1), entries(2+n, 1, 2, length))
+			must(b, err)
+		}
+		must(b, s.log.Wait(pos, false))
+	}
+	b.SetBytes(1 << 20)
+	lo := uint64(2)
+	for b.Loop() {
+		some, err := groups[3].Entries(lo, rounds, 1<<20)
+		must(b, err)
+		if lo += uint64(len(some)); lo > rounds*3/4 {
+			lo = 2
+		}
+	}
+	must(b, s.Close())
+}
