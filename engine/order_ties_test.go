@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
+	"github.com/cleavestore/cleave/index"
 	"github.com/cleavestore/cleave/internal/exec"
 	"github.com/cleavestore/cleave/internal/randtest"
 	"github.com/cleavestore/cleave/internal/vfs"
@@ -46,6 +48,50 @@ func TestOrderTiesInsideOneValue(t *testing.T) {
 			for i, r := range rows {
 				if i >= len(got) || got[i] != r.id {
 					t.Fatalf("order by /n, %s in pages of %d: result %d of %d is not %s", second, page, i, len(got), r.id)
+				}
+			}
+		}
+	}
+}
+
+// TestOrderBehindCutString: a page ends at a string that its term has only the beginning of.
+// The next one goes on among such strings, not among those that are this beginning, whose
+// rows have all been given, or, falling, come afterwards.
+func TestOrderBehindCutString(t *testing.T) {
+	old := exec.Limits
+	t.Cleanup(func() { exec.Limits = old })
+	exec.Limits.Inside = 2
+	db, c := openStore(t, testOptions(vfs.NewMem()), ContainerDef{PartitionKey: []string{"/k"}, MinPartitions: 1, Index: IndexAll()})
+	type row struct {
+		s  string
+		n  int
+		id string
+	}
+	var rows []row
+	rng := randtest.New(t)
+	beginning := strings.Repeat("p", index.MaxString)
+	for i := range 240 {
+		r := row{beginning + []string{"", "", "a", "b"}[rng.IntN(4)], rng.IntN(60), fmt.Sprintf("%03d", i)}
+		rows = append(rows, r)
+		must(t, second(c.Upsert(t.Context(), fmt.Appendf(nil, `{"id":%q,"k":1,"s":%q,"n":%d}`, r.id, r.s, r.n), nil)))
+		if i%80 == 79 {
+			must(t, db.Flush(t.Context()))
+		}
+	}
+	for _, falling := range []bool{false, true} {
+		slices.SortFunc(rows, func(a, b row) int {
+			s := cmp.Compare(a.s, b.s)
+			if falling {
+				s = -s
+			}
+			return cmp.Or(s, cmp.Compare(a.n, b.n), cmp.Compare(a.id, b.id))
+		})
+		for _, page := range []int{1, 2, 5} {
+			q := Query{OrderBy: []QueryOrder{{Path: "/s", Desc: falling}, {Path: "/n"}}, Limit: page}
+			got := idsInPages(t, c, q)
+			for i, r := range rows {
+				if i >= len(got) || got[i] != r.id {
+					t.Fatalf("falling %v in pages of %d: result %d of %d is not %s", falling, page, i, len(got), r.id)
 				}
 			}
 		}

@@ -351,7 +351,7 @@ func (o *indexOrder) begin(v *query.Value) {
 	default:
 		o.after.value = index.Equal(o.path, indexValue(*v))
 		if o.after.value.Loose {
-			o.after.value = index.HasPrefix(o.path, v.Text[:index.MaxString])
+			o.after.value = index.HasPrefix(o.path, v.Text) // without the string that has no more than the prefix
 			o.after.whole = false
 		}
 	}
