@@ -83,17 +83,19 @@ func TestOrderOfUnlikeSizes(t *testing.T) {
 }
 
 // TestAnswersOverEveryBound: a query has the same results in one go, in pages,
-// and with as little memory as it can have, of rows of unlike sizes in many runs
-// of several partitions. What has no room is an error, never a lack of rows.
+// and with as little memory as it can have, of rows of unlike sizes, with many values or
+// few, in many runs of several partitions. What has no room is an error, never a lack of rows.
 func TestAnswersOverEveryBound(t *testing.T) {
 	seed := newSeed(t)
 	runs, queries := amount(8, 4, 2), amount(100, 30, 6)
+	several := IndexAll()
+	several.Composite = [][]CompositePath{{{Path: "/s"}, {Path: "/n"}}, {{Path: "/a", Descending: true}, {Path: "/b"}}, {{Path: "/n"}, {Path: "/s", Descending: true}, {Path: "/a"}}}
 	old := exec.Limits
 	t.Cleanup(func() { exec.Limits = old })
 	for i := range runs {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
-			d := reference.Draw{Rand: rand.New(rand.NewPCG(seed, uint64(i))), T: t, Edges: true}
-			db, c := openStore(t, testOptions(vfs.NewMem()), ContainerDef{PartitionKey: []string{"/k"}, MinPartitions: 1 + d.IntN(4), Index: []IndexPolicy{{}, IndexAll()}[i%2]})
+			d := reference.Draw{Rand: rand.New(rand.NewPCG(seed, uint64(i))), T: t, Edges: true, Few: i/2%2 == 1}
+			db, c := openStore(t, testOptions(vfs.NewMem()), ContainerDef{PartitionKey: []string{"/k"}, MinPartitions: 1 + d.IntN(4), Index: []IndexPolicy{IndexAll(), {}, IndexAll(), several}[i%4]})
 			docs := boundsDocuments(t, d, db, c)
 			for range queries {
 				exec.Limits.OrderMemory = 1 << (8 + d.IntN(12))

@@ -19,6 +19,9 @@ type Draw struct {
 	// Edges says that numbers at the ends of their range are drawn too, and none
 	// of them are added up: the sum would depend on the order.
 	Edges bool
+	// Few says that numbers and strings have few values, of which some strings begin as
+	// many bytes alike as a term has: each value is that of many documents.
+	Few bool
 }
 
 var drawnStrings = []string{"", "a", "ab", "abc", "b", "é", "\u0000", "\"q\"", "z😀", "longer than a word", strings.Repeat("x", 70) + "1", strings.Repeat("x", 70) + "2"}
@@ -32,6 +35,8 @@ var (
 		strings.Repeat("y", 64) + "z", strings.Repeat("z", 2000), "\u0001", "\u0000\u0001", "\U0010FFFF", "\uE000", "\uFFFD", "y\n\t\\/\"",
 	}
 )
+
+var fewStrings = []string{strings.Repeat("y", 64), strings.Repeat("y", 64) + "a", strings.Repeat("y", 64) + "b", "y"}
 
 var drawnNumbers = []float64{0, 1, 2, 3, -1, 0.5, 10, 1e12, -2.5, 100}
 
@@ -81,6 +86,9 @@ func (d Draw) Scalar() string {
 }
 
 func (d Draw) number() string {
+	if d.Few {
+		return strconv.Itoa(d.IntN(3))
+	}
 	if d.Edges && d.IntN(3) == 0 {
 		return edgeNumbers[d.IntN(len(edgeNumbers))]
 	}
@@ -100,6 +108,9 @@ func (d Draw) text() string {
 	s := drawnStrings[d.IntN(len(drawnStrings))]
 	if d.Edges && d.IntN(3) == 0 {
 		s = edgeStrings[d.IntN(len(edgeStrings))]
+	}
+	if d.Few {
+		s = fewStrings[d.IntN(len(fewStrings))]
 	}
 	if d.IntN(5) == 0 {
 		text := `"`
