@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cleavestore/cleave/internal/deletion"
 	"github.com/cleavestore/cleave/internal/lsm"
 )
 
@@ -133,15 +134,15 @@ func TestVerifyDeletionVectors(t *testing.T) {
 	p := s.c.routing.Load().parts[0]
 	runs := p.Version.Load().Runs
 	in := func(n int) *lsm.File { return runs[n].Files[0] }
-	known := func(f, old *lsm.File) *lsm.DeletionVector {
+	known := func(f, old *lsm.File) *deletion.Vector {
 		t.Helper()
 		l := f.VectorCache.Known(f, old)
 		if l == nil {
 			t.Fatal("it is not known what a file overwrites")
 		}
-		return &lsm.DeletionVector{Ordinals: slices.Clone(l.Ordinals), Seqs: slices.Clone(l.Seqs)}
+		return &deletion.Vector{Ordinals: slices.Clone(l.Ordinals), Seqs: slices.Clone(l.Seqs)}
 	}
-	findings := func(n int, l *lsm.DeletionVector) int {
+	findings := func(n int, l *deletion.Vector) int {
 		t.Helper()
 		found := 0
 		c := lsm.NewTreeChecker(context.Background(), func(string, int64, string) { found++ })
@@ -151,17 +152,17 @@ func TestVerifyDeletionVectors(t *testing.T) {
 	for _, test := range []struct {
 		what  string
 		n     int // run of the file that has the list
-		plant func(l *lsm.DeletionVector)
+		plant func(l *deletion.Vector)
 		want  int
 	}{
-		{"as it is", 1, func(*lsm.DeletionVector) {}, 0},
-		{"without one", 1, func(l *lsm.DeletionVector) { l.Ordinals, l.Seqs = l.Ordinals[1:], l.Seqs[1:] }, 1},
-		{"too late", 1, func(l *lsm.DeletionVector) { l.Seqs[2]++ }, 1},
-		{"with one that nobody overwrites", 1, func(l *lsm.DeletionVector) { l.Add(4, 1, l.Seqs[0]) }, 1},
-		{"with one that is not there", 1, func(l *lsm.DeletionVector) { l.Add(6, 1, l.Seqs[0]) }, 1},
-		{"with what another overwrites", 0, func(l *lsm.DeletionVector) { *l = *lsm.JoinDeletionVectors(l, known(in(1), in(2))) }, 0},
-		{"with all that there is", 0, func(l *lsm.DeletionVector) {
-			*l = lsm.DeletionVector{Ordinals: []uint32{0, 1, 2, 3, 4, 5}, Seqs: make([]uint64, 6)}
+		{"as it is", 1, func(*deletion.Vector) {}, 0},
+		{"without one", 1, func(l *deletion.Vector) { l.Ordinals, l.Seqs = l.Ordinals[1:], l.Seqs[1:] }, 1},
+		{"too late", 1, func(l *deletion.Vector) { l.Seqs[2]++ }, 1},
+		{"with one that nobody overwrites", 1, func(l *deletion.Vector) { l.Add(4, 1, l.Seqs[0]) }, 1},
+		{"with one that is not there", 1, func(l *deletion.Vector) { l.Add(6, 1, l.Seqs[0]) }, 1},
+		{"with what another overwrites", 0, func(l *deletion.Vector) { *l = *deletion.Join(l, known(in(1), in(2))) }, 0},
+		{"with all that there is", 0, func(l *deletion.Vector) {
+			*l = deletion.Vector{Ordinals: []uint32{0, 1, 2, 3, 4, 5}, Seqs: make([]uint64, 6)}
 		}, 2},
 	} {
 		l := known(in(test.n), in(2))

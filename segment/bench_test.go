@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/lz"
 	"github.com/cleavestore/cleave/internal/vfs"
 	"github.com/cleavestore/cleave/internal/workload"
 )
@@ -41,7 +42,7 @@ func load(b *testing.B, shape string, n int) *corpus {
 			}
 		}
 		c.sort()
-		if c.dict, err = NewDictionary(SampleDictionary(samples, 60<<10)); err != nil {
+		if c.dict, err = NewDictionary(lz.Sample(samples, MinDictionary, 60<<10)); err != nil {
 			panic(err)
 		}
 		return c

@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"testing"
 
+	"github.com/cleavestore/cleave/internal/deletion"
 	"github.com/cleavestore/cleave/internal/fault"
 	"github.com/cleavestore/cleave/internal/randtest"
 	"github.com/cleavestore/cleave/internal/vfs"
@@ -37,9 +38,9 @@ func TestDeletionVectors(t *testing.T) {
 	rng := randtest.New(t)
 	for name, m := range contents(rng) {
 		fsys := vfs.NewMem()
-		var want []DeletionVector
+		var want []deletion.FileVector
 		for file := range rng.IntN(4) {
-			s := DeletionVector{File: uint64(file) << rng.IntN(60), Ordinals: []uint32{}, Seqs: []uint64{}}
+			s := deletion.FileVector{File: uint64(file) << rng.IntN(60), Vector: deletion.Vector{Ordinals: []uint32{}, Seqs: []uint64{}}}
 			for o := uint32(0); rng.IntN(50) > 0; o += 1 + uint32(rng.IntN(1000)) {
 				s.Ordinals, s.Seqs = append(s.Ordinals, o), append(s.Seqs, rng.Uint64()>>rng.IntN(64))
 			}
@@ -83,13 +84,13 @@ func TestDamagedDeletionVectors(t *testing.T) {
 func FuzzDeletionVectors(f *testing.F) {
 	f.Add([]byte{1, 7, 2, 0, 2, 5, 4})
 	f.Fuzz(func(t *testing.T, b []byte) {
-		all, ok := decodeDeletionVectors(b)
+		all, ok := deletion.Decode(b)
 		if !ok {
 			return
 		}
 		var w Writer
 		w.SetDeletionVectors(all)
-		if again, ok := decodeDeletionVectors(w.vectors); !ok || !reflect.DeepEqual(again, all) {
+		if again, ok := deletion.Decode(w.vectors); !ok || !reflect.DeepEqual(again, all) {
 			t.Fatalf("%v was written as %v", all, again)
 		}
 	})

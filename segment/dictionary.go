@@ -88,35 +88,6 @@ func (d *Dictionary) content() []byte {
 // Bytes returns a copy of the content.
 func (d *Dictionary) Bytes() []byte { return append([]byte{}, d.bytes...) }
 
-// SampleDictionary makes the content of a dictionary of at most max bytes (at most
-// MaxDictionary) from documents that it takes at even distances. It returns nil if they
-// have too few bytes to be of use.
-func SampleDictionary(samples [][]byte, max int) []byte {
-	max = min(max, MaxDictionary)
-	total := 0
-	for _, s := range samples {
-		total += len(s)
-	}
-	if total < MinDictionary || max < MinDictionary {
-		return nil
-	}
-	// Take each sample at which the running sum of lengths, scaled to max,
-	// passes what was taken.
-	out := make([]byte, 0, min(max, total))
-	seen := 0
-	for _, s := range samples {
-		seen += len(s)
-		if total > max && len(out) > int(int64(seen)*int64(max)/int64(total)) {
-			continue
-		}
-		out = append(out, s[:min(len(s), max-len(out))]...)
-		if len(out) == max {
-			break
-		}
-	}
-	return out
-}
-
 // zstdDecoder returns the decoder of the dictionary; a nil dictionary has one
 // too. It is safe for concurrent use.
 func (d *Dictionary) zstdDecoder() (*zstd.Decoder, error) {

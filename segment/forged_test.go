@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"testing"
 
+	"github.com/cleavestore/cleave/internal/deletion"
 	"github.com/cleavestore/cleave/internal/fault"
 	"github.com/cleavestore/cleave/internal/forge"
 	"github.com/cleavestore/cleave/internal/item"
@@ -47,7 +48,7 @@ func forgedFile(t testing.TB, m model, dict *Dictionary) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.SetDeletionVectors([]DeletionVector{{File: 7, Ordinals: []uint32{0, 1, 200}, Seqs: []uint64{9, 9, 8}}})
+	w.SetDeletionVectors([]deletion.FileVector{{File: 7, Vector: deletion.Vector{Ordinals: []uint32{0, 1, 200}, Seqs: []uint64{9, 9, 8}}}})
 	fill(t, w, m)
 	return content(t, fsys, "a")
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/lz"
 	"github.com/cleavestore/cleave/internal/vfs"
 	"github.com/cleavestore/cleave/partmap"
 )
@@ -175,7 +176,7 @@ func testDictionary(t testing.TB) *Dictionary {
 	for i := range 50 {
 		samples = append(samples, document(rng, encodeKey(fmt.Sprintf("part-%04d", i)), fmt.Appendf(nil, "id-%05d", i)))
 	}
-	d, err := NewDictionary(SampleDictionary(samples, 8<<10))
+	d, err := NewDictionary(lz.Sample(samples, MinDictionary, 8<<10))
 	if err != nil {
 		t.Fatal(err)
 	}

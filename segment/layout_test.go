@@ -11,6 +11,7 @@ import (
 	"github.com/cockroachdb/datadriven"
 
 	"github.com/cleavestore/cleave/internal/binfmt"
+	"github.com/cleavestore/cleave/internal/deletion"
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/vfs"
 )
@@ -38,7 +39,7 @@ func TestLayout(t *testing.T) {
 		w, err := NewWriter(f, o)
 		must(t, err)
 		if c.HasArg("deletion-vectors") {
-			w.SetDeletionVectors([]DeletionVector{{File: 3, Ordinals: []uint32{0, 7}, Seqs: []uint64{100, 99}}, {File: 200, Ordinals: []uint32{5}, Seqs: []uint64{300}}})
+			w.SetDeletionVectors([]deletion.FileVector{{File: 3, Vector: deletion.Vector{Ordinals: []uint32{0, 7}, Seqs: []uint64{100, 99}}}, {File: 200, Vector: deletion.Vector{Ordinals: []uint32{5}, Seqs: []uint64{300}}}})
 		}
 		if c.HasArg("index") {
 			w.SetIndex(func(emit func([]byte) error) error { return emit([]byte("index")) })

@@ -7,10 +7,10 @@ import (
 	"sync"
 
 	"github.com/cleavestore/cleave/index"
+	"github.com/cleavestore/cleave/internal/deletion"
 	"github.com/cleavestore/cleave/internal/fault"
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/partmap"
-	"github.com/cleavestore/cleave/segment"
 )
 
 // The deletion vectors of a source, a memtable or a file, name the versions in older
@@ -19,72 +19,17 @@ import (
 // known in three ways:
 //
 //   - a flush looks up its keys in the runs, and a compaction joins the vectors of its
-//     inputs; both write the result with the file (segment.DeletionVector);
+//     inputs; both write the result with the file (package deletion);
 //   - when a compaction replaces older files, the vectors that newer sources have for
 //     them get the new ordinals, in memory;
 //   - a vector that is still unknown, as after an open, is found by the first query,
 //     which looks up each key.
 
-// DeletionVector names the versions of an older source that a newer one overwrites,
-// each with the lowest sequence at which it does. Ordinals rise.
-type DeletionVector struct {
-	Ordinals []uint32
-	Seqs     []uint64
-}
-
-// Add adds the versions that one key overwrites. Keys come in their order. Entries that
-// the list already has at or behind the ordinal are of a partition tombstone, which
-// comes before the keys of its logical partition.
-func (l *DeletionVector) Add(ordinal, versions uint32, seq uint64) {
-	if n := len(l.Ordinals); versions > 0 && n > 0 && ordinal <= l.Ordinals[n-1] {
-		at, _ := slices.BinarySearch(l.Ordinals, ordinal)
-		for i := range l.Seqs[at:min(at+int(versions), n)] {
-			l.Seqs[at+i] = min(l.Seqs[at+i], seq)
-		}
-		return
-	}
-	for i := range versions {
-		l.Ordinals, l.Seqs = append(l.Ordinals, ordinal+i), append(l.Seqs, seq)
-	}
-}
-
-// between returns the part of the list for a range of ordinals.
-func (l *DeletionVector) between(lo, hi uint32) DeletionVector {
-	from, _ := slices.BinarySearch(l.Ordinals, lo)
-	to, _ := slices.BinarySearch(l.Ordinals, max(lo, hi))
-	return DeletionVector{l.Ordinals[from:to], l.Seqs[from:to]}
-}
-
-// JoinDeletionVectors returns the union of what two sources overwrite.
-func JoinDeletionVectors(a, b *DeletionVector) *DeletionVector {
-	switch {
-	case len(a.Ordinals) == 0:
-		return b
-	case len(b.Ordinals) == 0:
-		return a
-	}
-	l := &DeletionVector{Ordinals: make([]uint32, 0, len(a.Ordinals)+len(b.Ordinals)), Seqs: make([]uint64, 0, len(a.Ordinals)+len(b.Ordinals))}
-	for i, j := 0, 0; i < len(a.Ordinals) || j < len(b.Ordinals); {
-		switch {
-		case j == len(b.Ordinals) || i < len(a.Ordinals) && a.Ordinals[i] < b.Ordinals[j]:
-			l.Add(a.Ordinals[i], 1, a.Seqs[i])
-			i++
-		case i == len(a.Ordinals) || b.Ordinals[j] < a.Ordinals[i]:
-			l.Add(b.Ordinals[j], 1, b.Seqs[j])
-			j++
-		default:
-			l.Add(a.Ordinals[i], 1, min(a.Seqs[i], b.Seqs[j]))
-			i, j = i+1, j+1
-		}
-	}
-	return l
-}
-
 // moved returns the list with the ordinals that the versions have in another file,
 // without versions that this file does not have.
-func (l *DeletionVector) moved(m *index.Remap) *DeletionVector {
-	to := new(DeletionVector)
-	part := l.between(m.First, m.First+uint32(len(m.New)))
+func moved(l *deletion.Vector, m *index.Remap) *deletion.Vector {
+	to := new(deletion.Vector)
+	part := l.Between(m.First, m.First+uint32(len(m.New)))
 	for i, o := range part.Ordinals {
 		if o = m.New[o-m.First]; o != index.Dropped {
 			to.Add(o, 1, part.Seqs[i])
@@ -96,8 +41,8 @@ func (l *DeletionVector) moved(m *index.Remap) *DeletionVector {
 // vectorCache holds what a source overwrites in older ones.
 type vectorCache struct {
 	mu     sync.Mutex
-	loaded bool                    // lists has what the file stores
-	lists  map[any]*DeletionVector // by identity of the older source
+	loaded bool                     // lists has what the file stores
+	lists  map[any]*deletion.Vector // by identity of the older source
 }
 
 // identity is equal for sources with the same versions at the same ordinals: the
@@ -132,29 +77,29 @@ func (c *vectorCache) load(f *File) error {
 	}
 	c.loaded = true
 	for _, s := range all {
-		c.set(s.File, &DeletionVector{s.Ordinals, s.Seqs})
+		c.set(s.File, &s.Vector)
 	}
 	return nil
 }
 
 // keep notes the deletion vectors that were written with a file.
-func (c *vectorCache) keep(all []segment.DeletionVector) {
+func (c *vectorCache) keep(all []deletion.FileVector) {
 	for _, s := range all {
-		c.set(s.File, &DeletionVector{s.Ordinals, s.Seqs})
+		c.set(s.File, &s.Vector)
 	}
 	c.loaded = true
 }
 
-func (c *vectorCache) set(older any, l *DeletionVector) {
+func (c *vectorCache) set(older any, l *deletion.Vector) {
 	if c.lists == nil {
-		c.lists = make(map[any]*DeletionVector)
+		c.lists = make(map[any]*deletion.Vector)
 	}
 	c.lists[older] = l
 }
 
 // Known returns what a file overwrites in an older one, nil if that is not
 // Known.
-func (c *vectorCache) Known(f, older *File) *DeletionVector {
+func (c *vectorCache) Known(f, older *File) *deletion.Vector {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.load(f) != nil {
@@ -163,7 +108,7 @@ func (c *vectorCache) Known(f, older *File) *DeletionVector {
 	if l := c.lists[older.Ref.Number]; l != nil || !filesApart(f, older) {
 		return l
 	}
-	return new(DeletionVector)
+	return new(deletion.Vector)
 }
 
 // take takes over what another reference to the same file knows. With join, the bounds
@@ -180,7 +125,7 @@ func (c *vectorCache) take(from *vectorCache, join bool) {
 	}
 	for older, l := range c.lists {
 		if other := from.lists[older]; other != nil {
-			c.lists[older] = JoinDeletionVectors(l, other)
+			c.lists[older] = deletion.Join(l, other)
 		} else {
 			delete(c.lists, older)
 			c.loaded = false
@@ -199,7 +144,7 @@ func (c *vectorCache) carry(f *File, written []*File, taken []*takenIndex) {
 		return
 	}
 	for _, w := range written {
-		all := new(DeletionVector)
+		all := new(deletion.Vector)
 		for _, t := range taken {
 			if t.number != w.Ref.Number {
 				continue
@@ -210,7 +155,7 @@ func (c *vectorCache) carry(f *File, written []*File, taken []*takenIndex) {
 				break
 			}
 			if l != nil {
-				all = JoinDeletionVectors(all, l.moved(&t.remap))
+				all = deletion.Join(all, moved(l, &t.remap))
 			}
 		}
 		if all != nil {
@@ -231,7 +176,7 @@ var errAllFailed = errors.New("no older source can be read")
 // vectorOn returns what source i of the set overwrites in an older one. One pass over
 // its keys finds its vectors for all older sources. For sources that cannot be read
 // nothing is recorded.
-func (q *Sources) vectorOn(i int, older *Source) (*DeletionVector, error) {
+func (q *Sources) vectorOn(i int, older *Source) (*deletion.Vector, error) {
 	s := q.List[i]
 	cache := s.cache()
 	cache.mu.Lock()
@@ -242,10 +187,10 @@ func (q *Sources) vectorOn(i int, older *Source) (*DeletionVector, error) {
 	if l := cache.lists[older.identity()]; l != nil {
 		return l, nil
 	}
-	lists := make(map[any]*DeletionVector)
+	lists := make(map[any]*deletion.Vector)
 	type target struct {
 		*Source
-		list *DeletionVector
+		list *deletion.Vector
 	}
 	var targets []target
 	failed := make(map[any]error)
@@ -258,7 +203,7 @@ func (q *Sources) vectorOn(i int, older *Source) (*DeletionVector, error) {
 		// is the target.
 		l := lists[o.identity()]
 		if l == nil {
-			l = new(DeletionVector)
+			l = new(deletion.Vector)
 			lists[o.identity()] = l
 		}
 		if !s.apart(o) && !slices.ContainsFunc(targets, func(t target) bool { return t.list == l }) {
@@ -389,7 +334,7 @@ func (s *Source) eachKey(visit func(k *item.Key, oldest uint64) error) error {
 // older runs.
 type vectorFinder struct {
 	older  []*Run
-	inputs map[uint64]*DeletionVector // what the inputs of a compaction know, by number of the older file
+	inputs map[uint64]*deletion.Vector // what the inputs of a compaction know, by number of the older file
 	// unread are the older files that could not be read, by number: what is overwritten in
 	// them is not recorded, and does not keep the file from being written.
 	unread map[uint64]bool
@@ -399,16 +344,16 @@ type vectorFinder struct {
 	last   item.KeyCopy
 	epk    partmap.EPK // of last
 	oldest uint64      // sequence of the oldest version of last so far
-	found  map[uint64]*DeletionVector
+	found  map[uint64]*deletion.Vector
 }
 
 // newVectorFinder returns a finder for an output. inputs are the runs that a
 // compaction reads.
 func newVectorFinder(older, inputs []*Run) *vectorFinder {
-	s := &vectorFinder{older: older, inputs: make(map[uint64]*DeletionVector), unread: make(map[uint64]bool)}
+	s := &vectorFinder{older: older, inputs: make(map[uint64]*deletion.Vector), unread: make(map[uint64]bool)}
 	for _, r := range older {
 		for _, old := range r.Files {
-			var all *DeletionVector
+			var all *deletion.Vector
 			for _, in := range inputs {
 				for _, f := range in.Files {
 					l := f.VectorCache.Known(f, old)
@@ -417,9 +362,9 @@ func newVectorFinder(older, inputs []*Run) *vectorFinder {
 						break
 					}
 					if all == nil {
-						all = new(DeletionVector)
+						all = new(deletion.Vector)
 					}
-					all = JoinDeletionVectors(all, l)
+					all = deletion.Join(all, l)
 				}
 				if all == nil {
 					break
@@ -451,7 +396,7 @@ func (s *vectorFinder) note(k *item.Key, seq uint64) {
 	if !s.begun {
 		s.begun = true
 		s.first.Set(k)
-		s.found = make(map[uint64]*DeletionVector)
+		s.found = make(map[uint64]*deletion.Vector)
 	}
 }
 
@@ -475,7 +420,7 @@ func (s *vectorFinder) find() {
 		if versions > 0 {
 			l := s.found[f.Ref.Number]
 			if l == nil {
-				l = new(DeletionVector)
+				l = new(deletion.Vector)
 				s.found[f.Ref.Number] = l
 			}
 			l.Add(ordinal, versions, s.oldest)
@@ -485,13 +430,13 @@ func (s *vectorFinder) find() {
 
 // end returns what the file overwrites in each older file that could be read, and begins
 // the next file. A nil finder returns nil.
-func (s *vectorFinder) end() []segment.DeletionVector {
+func (s *vectorFinder) end() []deletion.FileVector {
 	if s == nil {
 		return nil
 	}
 	s.find()
 	s.begun = false
-	var all []segment.DeletionVector
+	var all []deletion.FileVector
 	done := make(map[uint64]bool)
 	for _, r := range s.older {
 		for _, f := range r.Files {
@@ -512,27 +457,27 @@ func (s *vectorFinder) end() []segment.DeletionVector {
 				continue
 			}
 			if l == nil {
-				l = new(DeletionVector)
+				l = new(deletion.Vector)
 			}
-			all = append(all, segment.DeletionVector{File: n, Ordinals: l.Ordinals, Seqs: l.Seqs})
+			all = append(all, deletion.FileVector{File: n, Vector: *l})
 		}
 	}
-	slices.SortFunc(all, func(a, b segment.DeletionVector) int { return cmp.Compare(a.File, b.File) })
+	slices.SortFunc(all, func(a, b deletion.FileVector) int { return cmp.Compare(a.File, b.File) })
 	return all
 }
 
 // within returns the part of a list for the logical partitions of the file being
 // written.
-func (s *vectorFinder) within(l *DeletionVector, older *File) (DeletionVector, error) {
+func (s *vectorFinder) within(l *deletion.Vector, older *File) (deletion.Vector, error) {
 	c := older.Cursor(MaxSequence)
 	from, _ := LimitsOf(&s.first.Key)
 	lo, err := older.Lower(c, from)
 	if err != nil {
-		return DeletionVector{}, err
+		return deletion.Vector{}, err
 	}
 	_, to := LimitsOf(&s.last.Key)
 	hi, err := older.Lower(c, to)
-	return l.between(lo, hi), err
+	return l.Between(lo, hi), err
 }
 
 // carryVectors notes what newer sources of a partition overwrite in the files that an

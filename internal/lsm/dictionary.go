@@ -3,6 +3,7 @@ package lsm
 import (
 	"sync"
 
+	"github.com/cleavestore/cleave/internal/lz"
 	"github.com/cleavestore/cleave/internal/memtable"
 	"github.com/cleavestore/cleave/segment"
 )
@@ -45,7 +46,7 @@ func (o *output) chooseDictionary(mem *memtable.Table, raw int64) error {
 		if len(samples) == 0 {
 			return nil
 		}
-		dict, err := segment.NewDictionary(segment.SampleDictionary(samples, dictionaryBytes))
+		dict, err := segment.NewDictionary(lz.Sample(samples, segment.MinDictionary, dictionaryBytes))
 		if err != nil {
 			return err
 		}

@@ -332,7 +332,7 @@ func (s *Source) Dead(set *index.Set, lo, hi *item.Key) error {
 				return err
 			}
 		}
-		part := list.between(lo, hi)
+		part := list.Between(lo, hi)
 		for j, seq := range part.Seqs {
 			if seq <= s.Set.At {
 				set.Add(part.Ordinals[j])

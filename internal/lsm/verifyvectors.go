@@ -3,6 +3,7 @@ package lsm
 import (
 	"slices"
 
+	"github.com/cleavestore/cleave/internal/deletion"
 	"github.com/cleavestore/cleave/internal/item"
 )
 
@@ -19,7 +20,7 @@ func (c *TreeChecker) vectors(t *Tree, f *File, runs []*Run, n int) {
 		for i, r := range runs[n+1:] {
 			for _, old := range r.Files {
 				if old.Ref.Number == s.File && !c.done() {
-					c.report.Failed(name, c.Vector(name, f, old, runs[:n+1+i], &DeletionVector{s.Ordinals, s.Seqs}))
+					c.report.Failed(name, c.Vector(name, f, old, runs[:n+1+i], &s.Vector))
 				}
 			}
 		}
@@ -37,7 +38,7 @@ func (c *TreeChecker) vectors(t *Tree, f *File, runs []*Run, n int) {
 // which after some merges of partitions is the older one of the two.
 //
 // Entries of the list beyond the bounds of the older file are never used.
-func (c *TreeChecker) Vector(name string, f, old *File, newer []*Run, l *DeletionVector) error {
+func (c *TreeChecker) Vector(name string, f, old *File, newer []*Run, l *deletion.Vector) error {
 	if n := len(l.Ordinals); n > 0 && uint64(l.Ordinals[n-1]) >= old.Properties().Items {
 		c.report.wholef(name, "deletion vectors: version %d of file %d, which has %d", l.Ordinals[n-1], old.Ref.Number, old.Properties().Items)
 		return nil
@@ -63,7 +64,7 @@ func (c *TreeChecker) Vector(name string, f, old *File, newer []*Run, l *Deletio
 		return err
 	}
 	cursor := old.Cursor(MaxSequence)
-	for _, o := range l.between(span.Lo, span.Hi).Ordinals {
+	for _, o := range l.Between(span.Lo, span.Hi).Ordinals {
 		if !cursor.SeekOrdinal(o) {
 			return old.Renamed(cursor.Err())
 		}
