@@ -21,9 +21,10 @@ type Cursor struct {
 	buf    []byte // its decoded payload, unless that is raw
 	open   opened
 	group  int64 // index of the open group, -1: not known
-	i      int   // member of open
+	i      int   // member of open; -1: the one before, whose key is key
 	valid  bool
 	key    shownKey
+	id     []byte   // of key, after a Take
 	first  shownKey // the key that a search compared last
 	ver    item.Version
 	err    error
@@ -117,7 +118,10 @@ func (c *Cursor) Next() bool {
 		return false
 	}
 	c.valid = false
-	at := c.pass(c.i)
+	at := 0
+	if c.i >= 0 {
+		at = c.pass(c.i)
+	}
 	return at >= 0 && c.forward(at)
 }
 
@@ -125,6 +129,10 @@ func (c *Cursor) Next() bool {
 func (c *Cursor) Prev() bool {
 	if !c.valid {
 		return false
+	}
+	if c.i < 0 {
+		k := c.key.Clone()
+		return c.SeekLT(&k)
 	}
 	c.valid = false
 	at := c.newest(c.i)

@@ -14,6 +14,7 @@ type opened struct {
 	off     int64
 	dict    *Dictionary // nil if the payload was made without one
 	members []member
+	flags   byte // of all members together
 	rawLen  int
 	raw     []byte
 	begun   bool // only the beginning of raw is decoded: see decodeKey
@@ -38,7 +39,7 @@ func (o *opened) parse(r *Reader, b []byte, off int64, known bool) error {
 
 // head decodes the members.
 func (o *opened) head(r *Reader) error {
-	o.members = slices.Grow(o.members[:0], o.g.count)
+	o.members, o.flags = slices.Grow(o.members[:0], o.g.count), 0
 	var m member
 	pos := 0
 	for i := range o.g.count {
@@ -47,6 +48,7 @@ func (o *opened) head(r *Reader) error {
 			return r.corrupt(o.off, err)
 		}
 		o.members = append(o.members, m)
+		o.flags |= m.flags
 	}
 	if pos != len(o.g.members) {
 		return r.corrupt(o.off, errMember)

@@ -13,6 +13,7 @@ import (
 	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/internal/pins"
 	"github.com/cleavestore/cleave/partmap"
+	"github.com/cleavestore/cleave/segment"
 )
 
 // A scan sees one commit point, taken when its loop begins. It copies a batch of items
@@ -26,6 +27,7 @@ const (
 	scanBatchBytes  = 24 << 10
 	scanBatchPassed = 4096 // deleted items passed over
 	scanBatchTested = 512  // items shown to scanner.accept
+	scanApart       = 16   // items that are taken one by one where a file does not give several together
 )
 
 // ScanOptions say what a scan shows.
@@ -177,21 +179,12 @@ type scanner struct {
 	mapped  [][]byte // bodies of the batch that stay in mappings, nil for the others; if inPlace
 
 	cursors lsm.Cursor
-	found   []found // the batch, its bytes in text
+	found   []segment.Taken // the batch, its bytes in text
 	text    []byte
 	row     Row // that yield is shown
 }
 
 type accept func(k *item.Key, v *item.Version, known bool) (body []byte, ok bool, err error)
-
-// found is an item of a batch: body, id and, in a scan of a container, the
-// partition key lie behind each other.
-type found struct {
-	seq          uint64
-	modified     int64
-	expires      int64
-	body, id, pk int // lengths
-}
 
 var scanners = sync.Pool{New: func() any { return new(scanner) }}
 
@@ -358,7 +351,7 @@ func (s *scanner) batches(p Part, at uint64, yield func(*Row) bool) error {
 		}
 		for i := range s.found {
 			s.left--
-			if text = s.show(i, text); !yield(&s.row) {
+			if s.show(i, text); !yield(&s.row) {
 				return errStopped
 			}
 		}
@@ -444,6 +437,8 @@ func (s *scanner) collect(c keyCursor, past lifetime.Past) (more bool, err error
 	if s.accept != nil {
 		limit = scanBatchTested
 	}
+	again := 0
+	together := c == keyCursor(&s.cursors) && s.accept == nil && !s.changes && !s.claims && s.within == nil
 	for passed := 1; c.Valid(); passed++ {
 		k, v := c.Top()
 		if s.within != nil && !s.within.Holds(k) {
@@ -452,7 +447,15 @@ func (s *scanner) collect(c keyCursor, past lifetime.Past) (more bool, err error
 		if s.onlyKey && (!item.SamePartition(k, &s.bound.Key) || s.behind(k)) {
 			return false, nil
 		}
-		if s.changes {
+		n := 0
+		if together && passed >= again {
+			if n = s.takeMany(past); n < 2 {
+				again = passed + scanApart
+			}
+		}
+		if n > 0 {
+			passed += n - 1
+		} else if s.changes {
 			if v.Seq > s.since && !(s.unique && k.Marked()) && (v.Deleted() || v.IsDocument()) {
 				s.take(k, v, v.Body)
 			}
@@ -468,7 +471,7 @@ func (s *scanner) collect(c keyCursor, past lifetime.Past) (more bool, err error
 				s.take(k, v, body)
 			}
 		}
-		if len(s.found) == s.left || len(s.found) == scanBatchItems || len(s.text) >= scanBatchBytes || passed == limit {
+		if len(s.found) == s.left || len(s.found) == scanBatchItems || len(s.text) >= scanBatchBytes || passed >= limit {
 			s.bound.Set(k)
 			s.bounded, s.inclusive = true, false
 			return true, nil
@@ -512,7 +515,7 @@ func (s *scanner) pageCharge() float64 {
 	}
 	charge := s.visit
 	for i := range s.found {
-		charge += cost.Read(s.found[i].body)
+		charge += cost.Read(int(s.found[i].Body.Len))
 	}
 	return charge
 }
@@ -528,7 +531,7 @@ func (s *scanner) seek() {
 
 // take adds an item to the batch.
 func (s *scanner) take(k *item.Key, v *item.Version, body []byte) {
-	f := found{seq: v.Seq, modified: v.Modified, expires: v.Expires, body: len(body), id: len(k.ID)}
+	f := segment.Taken{Seq: v.Seq, Modified: v.Modified, Expires: v.Expires, Body: segment.Part{Off: uint32(len(s.text)), Len: uint32(len(body))}}
 	if s.inPlace {
 		at := []byte(nil)
 		if len(body) > 0 && s.cursors.Mapped() {
@@ -536,34 +539,61 @@ func (s *scanner) take(k *item.Key, v *item.Version, body []byte) {
 		}
 		s.mapped = append(s.mapped, at)
 	}
-	s.text = append(append(s.text, body...), k.ID...)
+	s.text = append(s.text, body...)
+	f.ID = s.copied(k.ID)
 	if !s.onlyKey {
-		f.pk = len(k.PK)
-		s.text = append(s.text, k.PK...)
+		f.PK = s.copied(k.PK)
 	}
 	s.found = append(s.found, f)
 }
 
-// show makes a row of item i of the batch, whose bytes text begins with but for a body that
-// stays in a mapping, and returns the text behind it.
-func (s *scanner) show(i int, text []byte) []byte {
+// copied adds bytes to the text of the batch.
+func (s *scanner) copied(b []byte) segment.Part {
+	at := segment.Part{Off: uint32(len(s.text)), Len: uint32(len(b))}
+	s.text = append(s.text, b...)
+	return at
+}
+
+// takeMany adds items to the batch, from the one at the cursors on, as many as a file gives together, and moves to
+// the last of them. It returns how many.
+func (s *scanner) takeMany(past lifetime.Past) int {
+	w := segment.Wanted{Written: past.Before, Most: min(s.left, scanBatchItems) - len(s.found), Bytes: scanBatchBytes}
+	if s.onlyKey && s.ids.Hi != "" {
+		w.Edge = bytesOfID(s.ids.Hi)
+	}
+	from := len(s.found)
+	s.text, s.found = s.cursors.Take(&w, s.text, s.found)
+	n := len(s.found) - from
+	if n > 0 && !s.onlyKey {
+		k, _ := s.cursors.Top()
+		pk := s.copied(k.PK)
+		for i := range s.found[from:] {
+			s.found[from+i].PK = pk
+		}
+	}
+	if s.inPlace {
+		s.mapped = append(s.mapped, make([][]byte, n)...)
+	}
+	return n
+}
+
+// show makes a row of item i of the batch, whose bytes text has but for a body that stays
+// in a mapping.
+func (s *scanner) show(i int, text []byte) {
 	f, body := &s.found[i], []byte(nil)
 	if s.inPlace {
 		body = s.mapped[i]
 	}
 	if body == nil {
-		body, text = text[:f.body:f.body], text[f.body:]
+		body = f.Body.Of(text)
 	}
-	id := idOf(text[:f.id])
-	text = text[f.id:]
 	pk := s.pk
 	if !s.onlyKey {
-		pk, text = partmap.FromTrusted(text[:f.pk]), text[f.pk:]
+		pk = partmap.FromTrusted(f.PK.Of(text))
 	}
-	charge := s.visit + cost.Read(f.body)
+	charge := s.visit + cost.Read(int(f.Body.Len))
 	s.visit = 0
 	r := &s.row
-	r.Key, r.ID, r.Body = pk, id, body
-	r.Seq, r.Modified, r.Expires, r.Charge = f.seq, f.modified, f.expires, charge
-	return text
+	r.Key, r.ID, r.Body = pk, idOf(f.ID.Of(text)), body
+	r.Seq, r.Modified, r.Expires, r.Charge = f.Seq, f.Modified, f.Expires, charge
 }

@@ -449,5 +449,24 @@ func (m *Cursor) Next() {
 	m.pick()
 }
 
+// Take is segment.Cursor.Take where one file has the next items alone: it takes those of the present logical
+// partition before the next key of another source. Call Next after it.
+func (m *Cursor) Take(w *segment.Wanted, text []byte, dst []segment.Taken) ([]byte, []segment.Taken) {
+	s := &m.sources[m.current]
+	if s.run == nil || m.reverse || m.Deleted.any {
+		return text, dst
+	}
+	if len(m.order) > 1 {
+		if k := m.sources[m.order[1].source].key; item.SamePartition(k, s.key) && (w.Edge == nil || bytes.Compare(k.ID, w.Edge) < 0) {
+			w.Edge = k.ID
+		}
+	}
+	text, dst = s.seg.Take(w, text, dst)
+	if err := s.seg.Err(); err != nil {
+		m.failure = s.run.Files[s.file].Met(err)
+	}
+	return text, dst
+}
+
 // AfterAllIDs sorts after every id: it is longer than an id can be.
 var AfterAllIDs = bytes.Repeat([]byte{0xFF}, item.MaxID+1)

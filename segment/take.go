@@ -1,0 +1,85 @@
+package segment
+
+import "bytes"
+
+// A scan that takes documents one by one spends most of its time between them. So a cursor
+// can give many together, of groups that have nothing but documents, one version each.
+
+// Taken is a document that Take has given: its parts lie in a text.
+type Taken struct {
+	Seq          uint64
+	Modified     int64 // milliseconds since the Unix epoch
+	Expires      int64 // the same; 0: never
+	Body, ID, PK Part
+}
+
+// Part is where a part of a text is.
+type Part struct{ Off, Len uint32 }
+
+// Of returns the part of a text. What lies behind it cannot be reached from it.
+func (p Part) Of(text []byte) []byte { return text[p.Off : p.Off+p.Len : p.Off+p.Len] }
+
+// Wanted says which documents Take gives.
+type Wanted struct {
+	Written int64  // none that was written before it, milliseconds since the Unix epoch
+	Edge    []byte // none whose id is not below it; nil: there is no bound
+	Most    int    // so many at most
+	Bytes   int    // none, when the text has so many
+}
+
+// Take appends the documents from the present one on to text and dst, without their partition
+// key, which all have in common, and moves to the last of them. Then only Key may be called before the
+// cursor moves. Take ends before a group in which there may be something else, such as an
+// overwritten version or an expiry: if the present key is in it, Take does nothing. Err tells of an error.
+func (c *Cursor) Take(w *Wanted, text []byte, dst []Taken) ([]byte, []Taken) {
+	o, began, most := &c.open, len(dst), len(dst)+w.Most
+	for c.plain(w) {
+		from := max(c.i, 0)
+		to := min(o.g.count, from+most-len(dst))
+		for w.Edge != nil && to > from && bytes.Compare(o.members[to-1].id(o.raw), w.Edge) >= 0 {
+			to--
+		}
+		if to == from {
+			break
+		}
+		first, end := &o.members[from], &o.members[to-1]
+		at := uint32(len(text) - first.part)
+		text = append(text, o.raw[first.part:end.part+end.body]...)
+		for i := from; i < to; i++ {
+			m := &o.members[i]
+			id := Part{uint32(len(text)), uint32(m.idLen)}
+			text = append(text, m.id(o.raw)...)
+			dst = append(dst, Taken{Seq: o.g.sequence(i), Modified: o.g.modified(i), Body: Part{at + uint32(m.part), uint32(m.body)}, ID: id})
+		}
+		if c.i = to - 1; to < o.g.count || len(dst) == most || len(text) >= w.Bytes || c.inPlace || o.end() >= c.r.groups.end() {
+			break
+		}
+		next := int64(-1)
+		if c.group >= 0 {
+			next = c.group + 1
+		}
+		if !c.load(o.end(), next, false) {
+			c.valid = false
+			return text, dst
+		}
+		c.i = -1
+	}
+	if c.i < 0 {
+		c.id = append(c.id[:0], dst[len(dst)-1].ID.Of(text)...)
+		c.key.ID = c.id
+	} else if len(dst) > began {
+		c.valid = c.setKey(c.i)
+	}
+	return text, dst
+}
+
+// plain says whether all that the open group has from the cursor on may be taken.
+func (c *Cursor) plain(w *Wanted) bool {
+	const other = memberTombstone | memberOlder | memberFollowed | memberExpires | memberClaim
+	o := &c.open
+	if c.mapped || o.flags&other != 0 || o.g.mod < w.Written || c.r.props.MaxSeq > c.maxSeq {
+		return false
+	}
+	last := &o.members[o.g.count-1]
+	return last.pkSpec == o.members[max(c.i, 0)].pkSpec && (c.i >= 0 || o.g.matchPK(last, o.raw, c.key.PK))
+}
