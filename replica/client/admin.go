@@ -166,7 +166,32 @@ func (c *Client) covers(container string) bool {
 // engine.ErrNoContainer; protocol.ErrChange if the cluster has no metadata store; that of the context,
 // with the last answer.
 func (c *Client) DropContainer(ctx context.Context, name string) error {
-	return c.anywhere(ctx, &protocol.Change{What: protocol.Drop, Text: name}, engine.ErrNoContainer)
+	number := c.numberOf(name)
+	if number == 0 {
+		c.Refresh(ctx)
+		number = c.numberOf(name)
+	}
+	for {
+		// An earlier try may have dropped the container, and another one may have the name since: the number tells them apart.
+		err := c.anywhere(ctx, &protocol.Change{What: protocol.Drop, First: number, Text: name}, engine.ErrNoContainer)
+		if number == 0 || !errors.Is(err, engine.ErrNoContainer) {
+			return err
+		}
+		// No try has dropped it: what the client knows may be old.
+		c.Refresh(ctx)
+		before := number
+		if number = c.numberOf(name); number == before || number == 0 {
+			return err
+		}
+	}
+}
+
+// numberOf returns the number of a container, 0 if the client knows none with the name.
+func (c *Client) numberOf(name string) uint64 {
+	if groups := c.routes.now.Load().groups[name]; len(groups) > 0 {
+		return groups[0].ID >> 32
+	}
+	return 0
 }
 
 // anywhere has a node, whichever, make a change of the whole cluster. The first of final is what a node answers

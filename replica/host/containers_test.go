@@ -260,6 +260,32 @@ func TestDropContainer(t *testing.T) {
 	})
 }
 
+// TestDropAgain: a client whose answer is lost asks for the drop again. By then the name may be that of another container, which
+// stays.
+func TestDropAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, c := open(t, 1)
+		r.Steady()
+		now, calls := uint64(1), 0 // the number that the cluster has for the name
+		r.OnDrop(func(_ context.Context, _ string, number uint64) error {
+			calls++
+			if number != 0 && number != now {
+				return engine.ErrNoContainer
+			}
+			now++ // somebody makes another container of the name at once
+			if calls == 1 {
+				r.Network().Kill(clientAddress)
+			}
+			return nil
+		})
+		if err := c.DropContainer(within(20*time.Second), "items"); err != nil || now != 2 || calls < 2 {
+			t.Errorf("%v; after %d calls the name is that of number %d", err, calls, now)
+		}
+		c.Close()
+		r.Close()
+	})
+}
+
 // TestDropDescribed: a container of the description is dropped, and stays so when a node starts again
 // with the description.
 func TestDropDescribed(t *testing.T) {

@@ -165,11 +165,11 @@ func (h *Host) decideDrop(number uint64, name string) (Dropped, error) {
 
 // DropEverywhere drops a container in the whole cluster, as Config.Drop does. Error: ErrChange, if the
 // cluster has no metadata store; those of Config.Drop.
-func (h *Host) DropEverywhere(ctx context.Context, name string) error {
+func (h *Host) DropEverywhere(ctx context.Context, name string, number uint64) error {
 	if h.cfg.Drop == nil {
 		return fmt.Errorf("container %q: the cluster has no metadata store, so its containers stay: %w", name, ErrChange)
 	}
-	return h.cfg.Drop(ctx, name)
+	return h.cfg.Drop(ctx, name, number)
 }
 
 // drop ends the replica, whose container was dropped.

@@ -42,6 +42,13 @@ func (r *Rig) SlowSyncs(d time.Duration) {
 	}
 }
 
+// OnDrop has all nodes drop containers for clients.
+func (r *Rig) OnDrop(drop func(ctx context.Context, name string, number uint64) error) {
+	for _, h := range r.r.hosts {
+		h.cfg.Drop = drop
+	}
+}
+
 // CloseNode closes a node as a SIGTERM does.
 func (r *Rig) CloseNode(node uint64) error {
 	h := r.r.hosts[node]

@@ -97,9 +97,10 @@ type Config struct {
 	// Avoid says of which nodes leaders are not wanted, since they are to lose their replicas.
 	// Nil: of none.
 	Avoid func(node uint64) bool
-	// Drop drops a container in the whole cluster, for a client. It returns when no acknowledged write
-	// to it can come any more. Nil: no container is dropped.
-	Drop func(ctx context.Context, name string) error
+	// Drop drops a container in the whole cluster, for a client: the one with a name and a number, or with number 0
+	// whichever has the name. It returns when no acknowledged write to it can come any more. Nil: no container is
+	// dropped.
+	Drop func(ctx context.Context, name string, number uint64) error
 	// Create makes a container in the whole cluster, for a client: of its name, key and partitions. It returns when
 	// the cluster has decided so. Nil: no container is made.
 	Create func(ctx context.Context, t cluster.Container) error

@@ -43,11 +43,12 @@ func numberOf(kv *mvccpb.KeyValue) (uint64, error) {
 	return n, nil
 }
 
-// DropContainer drops a container for good, with all that the store has of its groups. described is
+// DropContainer drops a container for good, with all that the store has of its groups: the one with a name and a number,
+// or with number 0 whichever has the name. described is
 // the number that the description of the cluster gives the name, which counts if the store has none;
 // 0 if there is none. The name stays taken until Release. For a container whose drop was decided before and is not released,
 // it changes nothing and returns the same. Error: engine.ErrNoContainer.
-func (s *Store) DropContainer(ctx context.Context, name string, described uint64) (d Dropped, err error) {
+func (s *Store) DropContainer(ctx context.Context, name string, number, described uint64) (d Dropped, err error) {
 	for {
 		got, err := s.client.Get(ctx, s.nameKey(name))
 		if err != nil {
@@ -61,7 +62,7 @@ func (s *Store) DropContainer(ctx context.Context, name string, described uint64
 				return d, err
 			}
 		}
-		if d.Number == 0 {
+		if d.Number == 0 || number != 0 && number != d.Number {
 			return d, fmt.Errorf("container %q: %w", name, engine.ErrNoContainer)
 		}
 		if d.Voters, err = s.fewestVoters(ctx, d.Number); err != nil {

@@ -594,12 +594,12 @@ func TestDrop(t *testing.T) {
 	if err := p.Order(t.Context(), step); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.DropContainer(t.Context(), "none", 0); !errors.Is(err, engine.ErrNoContainer) {
+	if _, err := s.DropContainer(t.Context(), "none", 0, 0); !errors.Is(err, engine.ErrNoContainer) {
 		t.Error("one that is not there: ", err)
 	}
 	want := Dropped{Number: made.Number, Name: "a/b", Voters: 3}
 	for range 2 { // again changes nothing
-		if d := must[Dropped](t)(s.DropContainer(t.Context(), "a/b", 0)); d != want {
+		if d := must[Dropped](t)(s.DropContainer(t.Context(), "a/b", 0, 0)); d != want {
 			t.Errorf("%+v, want %+v", d, want)
 		}
 	}
@@ -627,7 +627,7 @@ func TestDrop(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := s.DropContainer(t.Context(), "a/b", made.Number); !errors.Is(err, engine.ErrNoContainer) {
+	if _, err := s.DropContainer(t.Context(), "a/b", 0, made.Number); !errors.Is(err, engine.ErrNoContainer) {
 		t.Error("after the release: ", err)
 	}
 	again = must[cluster.Container](t)(s.CreateContainer(t.Context(), again))
@@ -640,7 +640,10 @@ func TestDrop(t *testing.T) {
 	if _, err := s.CreateContainer(t.Context(), again); !errors.Is(err, engine.ErrExists) {
 		t.Error("the name is taken again: ", err)
 	}
-	if d := must[Dropped](t)(s.DropContainer(t.Context(), "described", 1)); d.Number != 1 || d.Voters != 2 {
+	if d, err := s.DropContainer(t.Context(), "a/b", made.Number, 0); !errors.Is(err, engine.ErrNoContainer) {
+		t.Errorf("by the number of the one before: %+v, %v", d, err)
+	}
+	if d := must[Dropped](t)(s.DropContainer(t.Context(), "described", 0, 1)); d.Number != 1 || d.Voters != 2 {
 		t.Errorf("%+v", d)
 	}
 	for range 2 { // what a node knows of a store that was lost

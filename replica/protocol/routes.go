@@ -17,7 +17,7 @@ const (
 	Promote                   // replica First in the place of replica Second; 0: of none
 	Remove                    // replica First
 	Introduce                 // node First has the address Text; of no group
-	Drop                      // container Text, with all its groups; of no group
+	Drop                      // container Text, with all its groups: the one with number First; 0: whichever has the name; of no group
 	Create                    // the container that Text describes, as JSON of cluster.Container; of no group
 )
 

@@ -70,7 +70,7 @@ func alter(ctx context.Context, h *host.Host, c *protocol.Change) (added uint64,
 	case protocol.Remove:
 		return 0, h.RemoveReplica(ctx, c.Group, c.First)
 	case protocol.Drop:
-		return 0, h.DropEverywhere(ctx, c.Text)
+		return 0, h.DropEverywhere(ctx, c.Text, c.First)
 	case protocol.Create:
 		var t cluster.Container
 		if err := json.Unmarshal([]byte(c.Text), &t); err != nil {

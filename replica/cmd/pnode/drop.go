@@ -43,7 +43,7 @@ func (c *dropCommand) Run(ctx context.Context, e *environment) error {
 		fmt.Fprintf(e.stdout, "Nothing was changed. There is no way back but a backup (pnode backup %s TARGET). To drop it: pnode drop %s %s --yes\n", c.Dir, c.Dir, c.Container)
 		return nil
 	}
-	d, err := o.store.DropContainer(ctx, c.Container, number)
+	d, err := o.store.DropContainer(ctx, c.Container, number, number)
 	if err != nil {
 		return err
 	}

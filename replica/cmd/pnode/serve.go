@@ -119,9 +119,9 @@ func (c *serveCommand) Run(ctx context.Context, e *environment) (err error) {
 			m := part.Load()
 			return m != nil && m.agent.Draining(node)
 		},
-		Drop: func(ctx context.Context, name string) error {
+		Drop: func(ctx context.Context, name string, number uint64) error {
 			if m := part.Load(); m != nil {
-				return m.agent.DropContainer(ctx, name)
+				return m.agent.DropContainer(ctx, name, number)
 			}
 			if d.Metadata == nil {
 				return fmt.Errorf("container %q: %w: %w", name, errNoMetadata, host.ErrChange)

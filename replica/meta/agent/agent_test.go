@@ -297,13 +297,13 @@ func TestDropContainer(t *testing.T) {
 	r.put("key", 1, 10)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	must(t, r.agents[2].DropContainer(ctx, "items"))
+	must(t, r.agents[2].DropContainer(ctx, "items", 0))
 	for id, h := range r.hosts {
 		if len(h.Groups()) > 0 || h.Cluster().Container("items") != nil {
 			t.Errorf("node %d has the groups %v", id, h.Groups())
 		}
 	}
-	if err := r.agents[2].DropContainer(ctx, "items"); !errors.Is(err, engine.ErrNoContainer) {
+	if err := r.agents[2].DropContainer(ctx, "items", 0); !errors.Is(err, engine.ErrNoContainer) {
 		t.Error("once more: ", err)
 	}
 	next := cluster.Container{Name: "items", PartitionKey: []string{"/k"}, Partitions: 2}

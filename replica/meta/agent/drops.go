@@ -99,8 +99,8 @@ func (a *Agent) ended(d meta.Dropped, heard map[topology.NodeID]*host.Status) bo
 // DropContainer drops a container of the cluster, and returns when its name is free. It is a
 // host.Config.Drop. Errors: engine.ErrNoContainer; those of the metadata store; that of ctx, after which
 // the container is dropped all the same.
-func (a *Agent) DropContainer(ctx context.Context, name string) error {
-	d, err := a.cfg.Store.DropContainer(ctx, name, a.cfg.Host.Cluster().NumberOf(name))
+func (a *Agent) DropContainer(ctx context.Context, name string, number uint64) error {
+	d, err := a.cfg.Store.DropContainer(ctx, name, number, a.cfg.Host.Cluster().NumberOf(name))
 	if err != nil {
 		return err
 	}
