@@ -44,6 +44,7 @@ type rig struct {
 	serve   func(context.Context, *Host, *transport.Conn)
 	stopAt  func(*vfs.Faulty)        // nil: no disk stops
 	slow    map[uint64]*atomic.Int64 // by which time the clock of a node's store is behind
+	ahead   map[uint64]*atomic.Int64 // by which time the wall clock of a node is ahead of its monotonic one
 
 	keep      uint64 // what logs keep, see Config; 0: one entry, and the default
 	keepBytes int64
@@ -59,7 +60,7 @@ func newRig(t testing.TB, partitions int) *rig {
 
 func newServingRig(t testing.TB, partitions int, serve func(context.Context, *Host, *transport.Conn)) *rig {
 	t.Helper()
-	r := &rig{t: t, serve: serve, creds: make(map[uint64]*transport.Credentials), disks: make(map[uint64]*vfs.Mem), stores: make(map[uint64]*vfs.Mem), faulty: make(map[uint64]*vfs.Faulty), hosts: make(map[uint64]*Host), acked: make(map[string]int), slow: make(map[uint64]*atomic.Int64)}
+	r := &rig{t: t, serve: serve, creds: make(map[uint64]*transport.Credentials), disks: make(map[uint64]*vfs.Mem), stores: make(map[uint64]*vfs.Mem), faulty: make(map[uint64]*vfs.Faulty), hosts: make(map[uint64]*Host), acked: make(map[string]int), slow: make(map[uint64]*atomic.Int64), ahead: make(map[uint64]*atomic.Int64)}
 	r.cluster = &cluster.Cluster{Containers: []cluster.Container{{Name: "items", PartitionKey: []string{"/k"}, Partitions: partitions}}}
 	dir := t.TempDir()
 	a, err := transport.NewAuthority(dir, time.Now())
@@ -77,7 +78,7 @@ func newServingRig(t testing.TB, partitions int, serve func(context.Context, *Ho
 		if id <= 3 { // the fourth one joins later
 			r.cluster.Nodes = append(r.cluster.Nodes, cluster.Node{ID: id, Address: address(id)})
 		}
-		r.disks[id], r.stores[id], r.slow[id] = vfs.NewMem(), vfs.NewMem(), new(atomic.Int64)
+		r.disks[id], r.stores[id], r.slow[id], r.ahead[id] = vfs.NewMem(), vfs.NewMem(), new(atomic.Int64), new(atomic.Int64)
 		must(t, initOn(r.disks[id], id))
 	}
 	t.Cleanup(func() {
@@ -122,6 +123,7 @@ func (r *rig) start(id uint64) error {
 	}
 	h, err := Open(context.Background(), Config{
 		Node: id, Cluster: r.cluster, Dir: "store", Engine: o, Workers: 2, fs: disk, keepEntries: cmp.Or(r.keep, 1), keepBytes: r.keepBytes, keepFiles: 1, Client: r.serve,
+		Clock: func() time.Time { return time.Now().Add(time.Duration(r.ahead[id].Load())) },
 		Network: func(handler transport.Handler) (Network, error) {
 			return transport.New(transport.Config{Node: id, Credentials: r.creds[id], Incarnation: r.cluster.Incarnation, Peers: peers, Listener: r.net.Listen(address(id)), Dial: r.net.Dialer(address(id)), Handler: handler}), nil
 		},

@@ -69,7 +69,7 @@ func (h *Host) Await(id uint64, f Fresh, done func(error)) {
 	fresh := held >= f.Index
 	if f.Age > 0 {
 		since := r.status.confirmed.Load()
-		fresh = fresh && since > 0 && h.age(since) <= f.Age && r.status.known.Load() <= held+f.Entries
+		fresh = fresh && since != nil && h.age(since) <= f.Age && r.status.known.Load() <= held+f.Entries
 	}
 	switch {
 	case fresh:
@@ -81,10 +81,20 @@ func (h *Host) Await(id uint64, f Fresh, done func(error)) {
 	}
 }
 
-// moment returns the time since the host was opened, above 0.
-func (h *Host) moment() int64 { return int64(max(time.Since(h.began), 1)) }
+// moment is a time of this machine, by two clocks. The monotonic one stands still while the machine is suspended, and the wall clock
+// may be set back.
+type moment struct {
+	steady time.Duration // since the host was opened
+	wall   time.Time
+}
 
-func (h *Host) age(moment int64) time.Duration { return time.Since(h.began) - time.Duration(moment) }
+func (h *Host) moment() moment { return moment{time.Since(h.began), h.cfg.Clock().Round(0)} }
+
+// age returns how long ago a moment was, by the clock that says more.
+func (h *Host) age(m *moment) time.Duration {
+	now := h.moment()
+	return max(now.steady-m.steady, now.wall.Sub(m.wall))
+}
 
 // confirmTicks is how often a reader has a quorum confirm that it has everything.
 const confirmTicks = 20
@@ -102,14 +112,14 @@ func (r *replica) keepConfirmed() {
 }
 
 // noting returns done, which also notes that the partition has all that was acknowledged until
-// now. The time is that of this machine's monotonic clock.
+// now.
 func (r *replica) noting(done func(error)) func(error) {
 	begun := r.h.moment()
 	return func(err error) {
 		if err == nil {
 			for {
 				before := r.status.confirmed.Load()
-				if begun <= before || r.status.confirmed.CompareAndSwap(before, begun) {
+				if before != nil && begun.steady <= before.steady || r.status.confirmed.CompareAndSwap(before, &begun) {
 					break
 				}
 			}

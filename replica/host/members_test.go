@@ -194,8 +194,8 @@ func TestConfirmedBehindSplit(t *testing.T) {
 		if right == nil {
 			t.Fatal("it has no right half")
 		}
-		if at := right.status.confirmed.Load(); at >= written {
-			t.Errorf("the right half counts as confirmed at %v, and lacks what was written at %v", time.Duration(at), time.Duration(written))
+		if at := right.status.confirmed.Load(); at != nil && at.steady >= written.steady {
+			t.Errorf("the right half counts as confirmed at %v, and lacks what was written at %v", at.steady, written.steady)
 		}
 		answered := make(chan error, 1)
 		lagging.Await(rightHalf, Fresh{Age: 5 * time.Second, Entries: 1 << 40}, func(err error) { answered <- err })
@@ -379,6 +379,56 @@ func TestRemovedWhileAway(t *testing.T) {
 		}
 		r.put(r.keyIn(0), 5*time.Second)
 		r.check()
+		r.close()
+	})
+}
+
+// TestSuspended: a machine was suspended, so that its monotonic clock stood still. What a replica there has had confirmed before is as
+// old as the wall clock says; and as old as the monotonic clock says if the other one was set back.
+func TestSuspended(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, 1)
+		r.steady()
+		id, h := r.cluster.Groups()[0].ID, r.hosts[3]
+		fresh := func() bool { // without a question to the others
+			answered := make(chan error, 1)
+			h.Await(id, Fresh{Age: 5 * time.Second, Entries: 1 << 40}, func(err error) { answered <- err })
+			select {
+			case err := <-answered:
+				return err == nil
+			default:
+				return false
+			}
+		}
+		confirmed := func() {
+			t.Helper()
+			done := make(chan error, 1)
+			h.Confirm(id, func(err error) { done <- err })
+			must(t, <-done)
+			if !fresh() {
+				t.Error("just after a confirmation it is too old")
+			}
+		}
+		confirmed()
+		r.ahead[3].Store(int64(time.Hour))
+		if fresh() {
+			t.Error("after an hour's sleep it answers a read that is to see all that is older than five seconds")
+		}
+		for _, g := range h.Status().Groups {
+			if *g.Confirmed < 3600 {
+				t.Errorf("status: confirmed %v s ago", *g.Confirmed)
+			}
+		}
+		time.Sleep(time.Second)
+		confirmed()
+		r.ahead[3].Store(0)
+		if !fresh() {
+			t.Error("after the clock was set back what was just confirmed is too old")
+		}
+		time.Sleep(6 * time.Second)
+		if fresh() {
+			t.Error("the clock was set back, and what was confirmed six seconds ago is not too old")
+		}
 		r.close()
 	})
 }

@@ -69,11 +69,11 @@ type replica struct {
 		leading                                   atomic.Bool
 		succeeded                                 atomic.Bool // it has handed over, and does not know yet who leads
 		leader, term, applied, held, logged, kept atomic.Uint64
-		partition                                 atomic.Uint64 // of the store; 0: there is none
-		known                                     atomic.Uint64 // newest entry of the log
-		time                                      atomic.Int64  // of the newest entry that was applied, in ms since 1970; 0: not known
-		confirmed                                 atomic.Int64  // when the newest round of reads began that was confirmed, as Host.moment has it
-		silent                                    atomic.Int64  // ticks since it has heard of a leader
+		partition                                 atomic.Uint64          // of the store; 0: there is none
+		known                                     atomic.Uint64          // newest entry of the log
+		time                                      atomic.Int64           // of the newest entry that was applied, in ms since 1970; 0: not known
+		confirmed                                 atomic.Pointer[moment] // when the newest round of reads began that was confirmed
+		silent                                    atomic.Int64           // ticks since it has heard of a leader
 		failed                                    atomic.Pointer[error]
 	}
 }

@@ -106,7 +106,7 @@ func (r *replica) began(created []uint64) {
 		// What a quorum had confirmed of the whole group was of before the split: nothing was written to
 		// the right one then. A read whose index is behind the split has its confirmation after this, and says
 		// nothing of the right one.
-		right.status.confirmed.CompareAndSwap(0, r.status.confirmed.Load())
+		right.status.confirmed.CompareAndSwap(nil, r.status.confirmed.Load())
 		r.h.cfg.Logger.Info("a group has split", "node", r.h.cfg.Node, "group", r.def.ID, "right", id)
 		right.do(func() {
 			if lead && right.g != nil {

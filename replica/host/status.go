@@ -130,7 +130,7 @@ func (h *Host) Status() Status {
 		if err := r.status.failed.Load(); err != nil {
 			g.Error = (*err).Error()
 		}
-		if at := r.status.confirmed.Load(); at > 0 {
+		if at := r.status.confirmed.Load(); at != nil {
 			g.Confirmed = new(h.age(at).Seconds())
 		}
 		if !g.Leads {
