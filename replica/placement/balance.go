@@ -41,7 +41,7 @@ func (p *Planner) balance(now time.Time) []Step {
 			steps = append(steps, p.begin(k, s, now))
 		}
 	}
-	if len(steps) == 0 && p.policy.Even && p.copies == 0 && len(p.underway) == 0 {
+	if len(steps) == 0 && p.policy.Even && len(p.copies) == 0 && len(p.underway) == 0 {
 		return p.even(now)
 	}
 	return steps
@@ -52,7 +52,7 @@ func (p *Planner) balance(now time.Time) []Step {
 // fuller that its share would be taken off again. It is asked while nothing else is under way.
 func (p *Planner) even(now time.Time) []Step {
 	for _, to := range p.order {
-		if !to.takes(p.policy) {
+		if !to.takes(p.policy) || to.isStuck() {
 			continue
 		}
 		var from *node
@@ -60,7 +60,7 @@ func (p *Planner) even(now time.Time) []Step {
 			if n.Live && n.Region == to.Region && p.held(n) > p.held(to)+1 && (from == nil || p.held(n) > p.held(from)) {
 				from = n
 			}
-			if n.Live && n.Region == to.Region && !n.Draining && p.held(n) < p.held(to) {
+			if n.Live && n.Region == to.Region && !n.Draining && !n.isStuck() && p.held(n) < p.held(to) {
 				from = nil // another node has fewer
 				break
 			}
@@ -139,7 +139,7 @@ func (p *Planner) relieve(n *node, lowest float64) (k *group, s Step, ok bool) {
 	slices.SortStableFunc(candidates, func(a, b *group) int { return cmp.Compare(left(a), left(b)) })
 	for _, g := range candidates[:min(len(candidates), tries)] {
 		to := p.target(g, false)
-		if to == nil || to.Zone != n.Zone && p.zones(g)[to.Zone] > 0 {
+		if to == nil || to.isStuck() || to.Zone != n.Zone && p.zones(g)[to.Zone] > 0 {
 			continue
 		}
 		if to.share(g.Bytes, g.FollowerLoad) <= ceiling {

@@ -15,6 +15,9 @@
 //	         2 3  4           Remove: the lost one, the one that drains, or the one that is
 //	                          in the way
 //
+// A copy that has not caught up after Policy.Copy, and what its bytes take, is removed, and another
+// node gets one, if another node can.
+//
 // # Order
 //
 // Groups are served by what they would lose first: those with the fewest live voters, then

@@ -25,6 +25,7 @@ type cluster struct {
 	steps   []Step
 	next    topology.GroupID
 	done    map[Kind]int
+	deaf    map[topology.NodeID]bool // nodes that are live, and on which no copy catches up
 }
 
 func newCluster(t *testing.T, seed uint64, nodes, zones, groups int, p Policy) *cluster {
@@ -118,7 +119,7 @@ func (c *cluster) round() {
 	for _, id := range c.ids() {
 		g, rep := c.groups[id], c.reports[id]
 		c.elect(g)
-		if m, ok := g.Moving(); ok && c.nodes[m.Node].Live && c.r.IntN(3) == 0 {
+		if m, ok := g.Moving(); ok && c.nodes[m.Node].Live && !c.deaf[m.Node] && c.r.IntN(3) == 0 {
 			rep = c.reports[id]
 			rep.CaughtUp = true
 			c.reports[id] = rep
@@ -413,6 +414,50 @@ func TestGrace(t *testing.T) {
 	c.check()
 	if left := len(c.planner.nodes[3].groups); left != 0 || before == 0 {
 		t.Errorf("a lost node has %d replicas of %d", left, before)
+	}
+}
+
+// TestCopyStuck: a node is live, and no copy that it gets catches up. Other nodes get these, for repair as for balance, and it is
+// tried again later. Where no other node can have a copy, the one that is under way stays.
+func TestCopyStuck(t *testing.T) {
+	for _, tt := range []struct{ nodes, lost, live int }{{7, 4, 3}, {4, 1, 3}, {3, 1, 2}} {
+		c := newCluster(t, 5, tt.nodes, tt.nodes, 30, Policy{SplitBytes: 1000, SplitLoad: 1000, Copy: 3 * time.Minute})
+		c.settle()
+		deaf := topology.NodeID(tt.nodes + 1)
+		c.deaf = map[topology.NodeID]bool{deaf: true}
+		c.tell(Node{ID: deaf, Zone: "new", Region: "here", Bytes: 1000, Load: 1000, Live: true, Since: c.now})
+		run := func(d time.Duration) {
+			for range int(d / time.Second) {
+				c.round()
+			}
+		}
+		run(5 * time.Minute)
+		for id := topology.NodeID(1); int(id) <= tt.lost; id++ {
+			n := c.nodes[id]
+			n.Live, n.Since = false, c.now
+			c.tell(n)
+			run(20 * time.Minute)
+		}
+		copies := 0
+		for _, id := range c.ids() {
+			g := c.groups[id]
+			if _, is := g.On(deaf); is {
+				copies++
+			}
+			if live := c.live(g); live < tt.live {
+				t.Errorf("%d nodes: group %d has %d live voters: %+v", tt.nodes, id, live, g.Replicas)
+			}
+		}
+		if copies > 1 {
+			t.Errorf("%d nodes: %d copies of the node at once", tt.nodes, copies)
+		}
+		delete(c.deaf, deaf)
+		run(time.Hour)
+		c.settle()
+		c.check()
+		if len(c.planner.nodes[deaf].groups) == 0 {
+			t.Errorf("%d nodes: the node is well, and has got nothing", tt.nodes)
+		}
 	}
 }
 

@@ -31,6 +31,7 @@ func (p *Planner) Plan(now time.Time) []Step {
 			p.attend(n)
 		}
 	}
+	p.watchCopies(now)
 	for _, k := range p.underway {
 		if now.Sub(k.since) >= p.policy.Patience {
 			p.settle(k)
@@ -124,7 +125,7 @@ func (p *Planner) need(k *group) need {
 		draining = draining || n.Draining && r.Role != topology.Learner
 	}
 	switch moving, is := k.Moving(); {
-	case is && (k.CaughtUp || p.nodes[moving.Node].lost):
+	case is && (k.CaughtUp || p.nodes[moving.Node].lost || p.givesUp(k)):
 		return finish
 	case is:
 		return nothing // a report says when it has caught up
@@ -183,7 +184,7 @@ func (p *Planner) next(k *group, n need, free bool) (s Step, ok bool) {
 // finish returns what ends a move: the replica that has come votes, or one too many goes.
 func (p *Planner) finish(k *group) (s Step, ok bool) {
 	if r, moving := k.Moving(); moving {
-		if p.nodes[r.Node].lost {
+		if !k.CaughtUp || p.nodes[r.Node].lost {
 			return Step{Kind: Remove, Replica: r.ID}, true
 		}
 		return Step{Kind: Promote, Replica: r.ID}, true
@@ -285,7 +286,7 @@ func (p *Planner) isCrowded(k *group) bool {
 		return false
 	}
 	zones := p.zones(k)
-	return slices.ContainsFunc(p.order, func(n *node) bool { return zones[n.Zone] == 0 && p.fits(k, n) })
+	return slices.ContainsFunc(p.order, func(n *node) bool { return zones[n.Zone] == 0 && !n.isStuck() && p.fits(k, n) })
 }
 
 // fits reports whether the node may have a replica of the group, in the region of its leader.
@@ -301,7 +302,7 @@ func (p *Planner) hasRoom(k *group, n *node) bool {
 
 // target returns the best node for another replica of the group, nil if there is none now: in
 // a zone with the fewest voters of the group and, if spread is set, with none; there the one
-// with the most left.
+// with the most left. One on which copies get stuck is the last choice, and none for a spread.
 func (p *Planner) target(k *group, spread bool) *node {
 	zones := p.zones(k)
 	var best *node
@@ -314,6 +315,9 @@ func (p *Planner) target(k *group, spread bool) *node {
 		crowd := zones[n.Zone]
 		if n.Zone == "" {
 			crowd = 0
+		}
+		if n.isStuck() {
+			crowd += len(k.Replicas) // more than any other one has
 		}
 		if spread && crowd > 0 || best != nil && crowd > bestCrowd {
 			continue

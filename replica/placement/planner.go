@@ -14,6 +14,7 @@ type Policy struct {
 	Voters    int           // of each group; default 3
 	Grace     time.Duration // for which a node may be silent before it counts as lost; default 30 s
 	Patience  time.Duration // for which a step may be under way before it is planned anew; default 1 min
+	Copy      time.Duration // for which a copy may be under way, beside what its bytes take, before another node is tried; default 30 min
 	In, Out   int           // copies to and from a node at once; default 1 each
 	Full      float64       // the share of a disk that may be used; default 0.85
 	Tolerance float64       // by how much a node may be above the mean share in use; default 0.05
@@ -30,6 +31,7 @@ func (p Policy) withDefaults() Policy {
 	p.Voters = cmp.Or(p.Voters, 3)
 	p.Grace = cmp.Or(p.Grace, 30*time.Second)
 	p.Patience = cmp.Or(p.Patience, time.Minute)
+	p.Copy = cmp.Or(p.Copy, 30*time.Minute)
 	p.In, p.Out = cmp.Or(p.In, 1), cmp.Or(p.Out, 1)
 	p.Full, p.Tolerance = cmp.Or(p.Full, 0.85), cmp.Or(p.Tolerance, 0.05)
 	p.SplitBytes, p.SplitLoad, p.Splits = cmp.Or(p.SplitBytes, 50<<30), cmp.Or(p.SplitLoad, 10_000), cmp.Or(p.Splits, 2)
@@ -101,7 +103,7 @@ type Planner struct {
 	// underway has the groups with a step under way.
 	underway map[topology.GroupID]*group
 	short    map[topology.GroupID]*group // groups with fewer live voters than the policy wants
-	copies   int                         // replicas that are incoming
+	copies   map[topology.GroupID]*group // groups with a replica that is incoming
 	byHand   map[topology.GroupID]bool   // groups for which nothing is planned
 }
 
@@ -113,8 +115,9 @@ type node struct {
 	load       float64
 	in, out    int
 	splits     int
-	lost       bool // silent for longer than the grace
-	everCalled bool // Planner.Node has told of it
+	lost       bool      // silent for longer than the grace
+	everCalled bool      // Planner.Node has told of it
+	stuck      time.Time // when a copy to it was given up; zero: none was lately
 }
 
 // group is a group as the planner knows it.
@@ -123,6 +126,7 @@ type group struct {
 	Report
 	step  Step // under way if its Kind is not 0
 	since time.Time
+	copy  copying
 }
 
 // New returns a planner that knows nothing.
@@ -134,6 +138,7 @@ func New(p Policy) *Planner {
 		attention: make(map[topology.GroupID]bool),
 		underway:  make(map[topology.GroupID]*group),
 		short:     make(map[topology.GroupID]*group),
+		copies:    make(map[topology.GroupID]*group),
 	}
 }
 
@@ -240,7 +245,11 @@ func (p *Planner) count(k *group, sign int) {
 		if r.Role == topology.Incoming {
 			n.in += sign
 			p.node(k.Leader).out += sign
-			p.copies += sign
+			if sign > 0 {
+				p.copies[k.ID] = k
+			} else {
+				delete(p.copies, k.ID)
+			}
 		}
 		i, found := slices.BinarySearch(n.groups, k.ID)
 		if sign > 0 && !found {
@@ -328,7 +337,7 @@ type Status struct {
 
 // Status counts. Its time depends on the number of nodes and of the groups that lack a voter.
 func (p *Planner) Status() Status {
-	s := Status{Nodes: len(p.order), Groups: len(p.groups), Short: len(p.short), Copies: p.copies}
+	s := Status{Nodes: len(p.order), Groups: len(p.groups), Short: len(p.short), Copies: len(p.copies)}
 	var sum float64
 	for _, n := range p.order {
 		if !n.Live {
