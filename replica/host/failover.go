@@ -122,9 +122,9 @@ func (r *replica) seekLeader() {
 	}
 }
 
-// prefer hands over to the preferred leader, if that is there and has nearly everything.
+// prefer hands over to the preferred leader, if that is there and has nearly everything, and this one was not chosen.
 func (r *replica) prefer() {
-	if r.g == nil || r.balance > 0 || r.h.closing.Load() || !r.status.leading.Load() {
+	if r.g == nil || r.balance > 0 || r.h.closing.Load() || !r.status.leading.Load() || r.chosen == r.g.Term() {
 		return
 	}
 	r.balance = lookTicks
@@ -138,6 +138,6 @@ func (r *replica) prefer() {
 		r.balance = 1 // it has not answered since Raft has forgotten who has
 	case lacks <= mostLacking:
 		r.balance = balanceTicks
-		r.handTo(to, true, nil)
+		r.handTo(to, true, false, nil)
 	}
 }

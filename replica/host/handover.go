@@ -24,7 +24,7 @@ import (
 // Both messages are Raft messages that raft itself never makes, as those about removals are. Raft must not see
 // the answer: it would take the context for the number of a round of reads.
 //
-//	question: MsgHeartbeat with context "ready?"
+//	question: MsgHeartbeat with context "ready?"; Index is 1 if the other replica is to lead although it may not be the preferred one
 //	answer:   MsgHeartbeatResp with context "ready?"
 const (
 	readyContext   = "ready?"
@@ -45,9 +45,10 @@ func isReady(m *pb.Message, kind pb.MessageType) bool {
 	return m.GetType() == kind && string(m.GetContext()) == readyContext
 }
 
-// handTo begins a handover. done, which may be nil, is called with how it has ended. Errors for done:
+// handTo begins a handover. With stay the other replica was chosen, and does not hand over to the preferred leader; of a node on which
+// leaders are not wanted, no other choice is needed. done, which may be nil, is called with how it has ended. Errors for done:
 // ErrChange, group.ErrNotLeader, group.ErrBusy.
-func (r *replica) handTo(to uint64, drain bool, done func(error)) {
+func (r *replica) handTo(to uint64, drain, stay bool, done func(error)) {
 	if done == nil {
 		done = func(error) {}
 	}
@@ -62,7 +63,11 @@ func (r *replica) handTo(to uint64, drain bool, done func(error)) {
 		done(fmt.Errorf("group %d: replica %d lacks %d entries, or was not heard of lately: %w", r.def.ID, to, lacks, ErrChange))
 	default:
 		r.hand = &handover{to: to, drain: drain, done: []func(error){done}}
-		r.h.net.Send(nodeOf(to), r.def.ID, &pb.Message{Type: pb.MsgHeartbeat.Enum(), From: new(r.g.Replica()), To: &to, Context: []byte(readyContext)})
+		m := &pb.Message{Type: pb.MsgHeartbeat.Enum(), From: new(r.g.Replica()), To: &to, Context: []byte(readyContext)}
+		if avoid := r.h.cfg.Avoid; stay && (avoid == nil || !avoid(r.h.cfg.Node)) {
+			m.Index = new(uint64(1))
+		}
+		r.h.net.Send(nodeOf(to), r.def.ID, m)
 	}
 }
 
@@ -70,6 +75,10 @@ func (r *replica) handTo(to uint64, drain bool, done func(error)) {
 // has entries to apply, or its disk takes long.
 func (r *replica) sayReady(m *pb.Message) {
 	if len(r.applies) == 0 && r.g.Applied() >= r.g.Held() && !r.h.sync.stalled() {
+		r.chosen = 0
+		if m.GetIndex() == 1 {
+			r.chosen = r.g.Term() + 1
+		}
 		r.h.net.Send(nodeOf(m.GetFrom()), r.def.ID, &pb.Message{Type: pb.MsgHeartbeatResp.Enum(), From: new(r.g.Replica()), To: new(m.GetFrom()), Context: []byte(readyContext)})
 	}
 }
@@ -143,8 +152,8 @@ func (r *replica) tell(done func(group.Outcome), o group.Outcome) {
 }
 
 // handOver gives the leadership to the follower that has the most of the log, of those that have not
-// lately left a handover without an answer if there are others.
-func (r *replica) handOver() {
+// lately left a handover without an answer if there are others. For stay see handTo.
+func (r *replica) handOver(stay bool) {
 	if r.g == nil || !r.g.IsLeader() || r.hand != nil {
 		return
 	}
@@ -155,11 +164,12 @@ func (r *replica) handOver() {
 	}
 	if to != 0 {
 		r.balance = balanceTicks
-		r.handTo(to, !r.h.sync.stalled(), nil)
+		r.handTo(to, !r.h.sync.stalled(), stay, nil)
 	}
 }
 
-// Transfer has the replica on another node lead. It returns when this one does not any more. Errors:
+// Transfer has the replica on another node lead, until it fails or another one is chosen, whichever is preferred as the leader. It
+// returns when this one does not lead any more. Errors:
 // group.ErrNotLeader; ErrChange if the other one does not vote, is behind, or does not come, after
 // which this one goes on; group.ErrBusy if another handover is under way; that of ctx.
 func (h *Host) Transfer(ctx context.Context, id, node uint64) error {
@@ -183,7 +193,7 @@ func (h *Host) Transfer(ctx context.Context, id, node uint64) error {
 			return
 		}
 		r.balance = balanceTicks
-		r.handTo(on.ID, true, func(err error) { ended <- err })
+		r.handTo(on.ID, true, true, func(err error) { ended <- err })
 	})
 	select {
 	case err := <-ended:

@@ -138,6 +138,29 @@ func TestHandover(t *testing.T) {
 	})
 }
 
+// TestHandoverStays: the leader that was ordered stays, though another one is preferred. When it has been away, the preferred one
+// leads again.
+func TestHandoverStays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := host.NewRig(t, 1, nil)
+		r.Steady()
+		id := r.Cluster().Groups()[0].ID
+		time.Sleep(10 * time.Second)
+		must(t, r.Leading(id).Transfer(within(time.Second), id, 2))
+		r.Until("the next leader", func() bool { leads, _ := r.Node(2).Leads(id); return leads })
+		for range 600 {
+			time.Sleep(100 * time.Millisecond)
+			if leads, _ := r.Node(2).Leads(id); !leads {
+				t.Fatal("it does not lead any more")
+			}
+		}
+		r.Kill(2)
+		must(t, r.Start(2))
+		r.Until("the preferred leader", func() bool { leads, _ := r.Node(1).Leads(id); return leads })
+		r.Close()
+	})
+}
+
 // TestHandoverClose: a node is closed while clients write to the group that it leads.
 func TestHandoverClose(t *testing.T) {
 	underLoad(t, 2*time.Millisecond, func(t *testing.T, r *host.Rig, c *client.Client, id uint64, l *load) {

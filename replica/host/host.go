@@ -474,7 +474,7 @@ func (h *Host) Close() error {
 	}
 	for end := time.Now().Add(closeTime); time.Now().Before(end) && h.leads() && h.failure.Load() == nil; {
 		for _, r := range h.replicas.all() {
-			r.do(r.handOver)
+			r.do(func() { r.handOver(false) })
 		}
 		time.Sleep(h.cfg.Tick / 4)
 	}
@@ -654,7 +654,7 @@ func (h *Host) tickLoop() {
 		if stalled && n%(electionTicks/2) == 0 {
 			h.cfg.Logger.Warn("a sync of the Raft log takes long: leaderships are handed over", "node", h.cfg.Node)
 			for _, r := range h.replicas.all() {
-				r.do(r.handOver)
+				r.do(func() { r.handOver(false) })
 			}
 		}
 	}

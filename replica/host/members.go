@@ -163,7 +163,7 @@ func (h *Host) Promote(ctx context.Context, id, incoming, instead uint64) error 
 		c := single(pb.ConfChangeAddNode, incoming)
 		if instead != 0 {
 			if instead == r.g.Replica() {
-				r.handOver()
+				r.handOver(true)
 				return group.ErrNotLeader
 			}
 			c.Changes = append(c.Changes, single(pb.ConfChangeRemoveNode, instead).Changes...)
@@ -182,7 +182,7 @@ func (h *Host) RemoveReplica(ctx context.Context, id, gone uint64) error {
 		conf := r.g.Config()
 		switch {
 		case gone == r.g.Replica():
-			r.handOver()
+			r.handOver(true)
 			return group.ErrNotLeader
 		case slices.Equal(conf.GetVoters(), []uint64{gone}):
 			return fmt.Errorf("replica %d is the last voter of group %d: %w", gone, id, ErrChange)

@@ -49,6 +49,7 @@ type replica struct {
 	lates    int                    // how often in a row
 	hand     *handover              // that is under way; nil: none
 	deaf     uint64                 // replica that has left one without an answer
+	chosen   uint64                 // term in which this replica leads because it was chosen, if it does
 	succeeds int                    // ticks for which another replica may be about to lead
 	parked   []func()               // who is told when that one is known
 	balance  int                    // ticks until it may hand over to the preferred leader
