@@ -66,8 +66,9 @@ func (s *Store) Drain(ctx context.Context, node topology.NodeID, on bool) error 
 	return err
 }
 
-// FollowDrains tells which nodes are to lose their replicas, until ctx ends.
-func (s *Store) FollowDrains(ctx context.Context, f func(node topology.NodeID, on bool)) error {
+// FollowDrains tells which nodes are to lose their replicas, until ctx ends. loaded is called when all that were to are told. The calls
+// come from one goroutine.
+func (s *Store) FollowDrains(ctx context.Context, loaded func(), f func(node topology.NodeID, on bool)) error {
 	known := make(map[uint64]bool)
 	var seen map[uint64]bool
 	return s.follow(ctx, "drains", follower{
@@ -79,6 +80,7 @@ func (s *Store) FollowDrains(ctx context.Context, f func(node topology.NodeID, o
 					f(topology.NodeID(id), false)
 				}
 			}
+			loaded()
 		},
 		gone: func(key []byte) error {
 			id, err := number(key)

@@ -211,11 +211,18 @@ func (a *Agent) followContainers(ctx context.Context) error {
 	return a.cfg.Store.FollowContainers(ctx, func(t cluster.Container) error { return a.cfg.Host.AddContainer(ctx, t) })
 }
 
+// followDrains and followNodes begin anew after an error of the store. What was there before and is not any more has gone meanwhile.
+
 func (a *Agent) followDrains(ctx context.Context) error {
-	return a.cfg.Store.FollowDrains(ctx, func(n topology.NodeID, on bool) {
+	seen := make(map[topology.NodeID]bool)
+	return a.cfg.Store.FollowDrains(ctx, func() {
 		a.mu.Lock()
 		defer a.mu.Unlock()
-		if on {
+		maps.DeleteFunc(a.mu.drains, func(id topology.NodeID, _ bool) bool { return !seen[id] })
+	}, func(n topology.NodeID, on bool) {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		if seen[n] = on; on {
 			a.mu.drains[n] = true
 		} else {
 			delete(a.mu.drains, n)
@@ -224,17 +231,30 @@ func (a *Agent) followDrains(ctx context.Context) error {
 }
 
 func (a *Agent) followNodes(ctx context.Context) error {
-	return a.cfg.Store.FollowNodes(ctx, func() {}, func(n meta.Node) {
+	seen := make(map[topology.NodeID]bool)
+	left := func(id topology.NodeID) { // mu is held
+		delete(a.mu.nodes, id)
+		a.mu.left[id] = time.Now()
+	}
+	return a.cfg.Store.FollowNodes(ctx, func() {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		for id := range a.mu.nodes {
+			if !seen[id] {
+				left(id)
+			}
+		}
+	}, func(n meta.Node) {
 		a.cfg.Host.SetPeer(uint64(n.ID), n.Address)
 		a.mu.Lock()
 		defer a.mu.Unlock()
-		a.mu.nodes[n.ID] = n
+		seen[n.ID], a.mu.nodes[n.ID] = true, n
 		delete(a.mu.left, n.ID)
 	}, func(id topology.NodeID) {
 		a.mu.Lock()
 		defer a.mu.Unlock()
-		delete(a.mu.nodes, id)
-		a.mu.left[id] = time.Now()
+		delete(seen, id)
+		left(id)
 	})
 }
 

@@ -109,7 +109,10 @@ func (r *rig) start(id uint64) {
 		Ask: func(_ context.Context, n meta.Node) (host.Status, error) {
 			r.mu.Lock()
 			defer r.mu.Unlock()
-			return r.hosts[uint64(n.ID)].Status(), nil
+			if h := r.hosts[uint64(n.ID)]; h != nil {
+				return h.Status(), nil
+			}
+			return host.Status{}, errNoAsk
 		},
 	})
 	r.mu.Lock()
@@ -317,6 +320,38 @@ func TestDropContainer(t *testing.T) {
 	}
 	r.until("the next one in the map", func() bool { return len(r.agents[1].Map().Groups("items")) == 2 && r.whole() })
 	r.put("key", 2, 10)
+}
+
+// TestUnseen: a node leaves, and the drain of another one ends, while an agent does not hear of the metadata store. It learns of both
+// when it does again.
+func TestUnseen(t *testing.T) {
+	r := newRig(t, placement.Policy{Grace: time.Hour})
+	a := New(Config{Store: r.store, Host: r.hosts[1]})
+	listen := func(what string, is func() bool) {
+		t.Helper()
+		ctx, cancel := context.WithCancel(t.Context())
+		var tasks sync.WaitGroup
+		tasks.Go(func() { _ = a.followNodes(ctx) })
+		tasks.Go(func() { _ = a.followDrains(ctx) })
+		r.until(what, is)
+		cancel()
+		tasks.Wait()
+	}
+	has := func(id topology.NodeID) bool {
+		return slices.ContainsFunc(a.Nodes(), func(n meta.Node) bool { return n.ID == id })
+	}
+	m, err := r.store.Join(t.Context(), meta.Node{ID: 9, Address: "nowhere:1"}, time.Minute)
+	must(t, err)
+	must(t, r.store.Drain(t.Context(), 2, true))
+	listen("it has heard of both", func() bool { return has(9) && a.Draining(2) })
+	must(t, m.Leave(t.Context()))
+	must(t, r.store.Drain(t.Context(), 2, false))
+	must(t, r.store.Drain(t.Context(), 3, true))
+	listen("it has heard what is new", func() bool { return !has(9) && !a.Draining(2) && a.Draining(3) })
+	if a.mu.left[9].IsZero() {
+		t.Error("it does not know when the node has left")
+	}
+	must(t, r.store.Drain(t.Context(), 3, false))
 }
 
 // TestEnded: the name of a container is not free while a quorum of a group may be on nodes that have not
