@@ -4,13 +4,16 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/url"
+	"slices"
 	"strconv"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/cleavestore/cleave/engine"
+	"github.com/cleavestore/cleave/replica/cluster"
 	"github.com/cleavestore/cleave/replica/topology"
 )
 
@@ -28,6 +31,8 @@ type Dropped struct {
 	// Voters is how many voters the groups had when the container was dropped, of the group that had
 	// the fewest. 0: not known.
 	Voters int `json:"voters,omitempty"`
+	// Nodes are those on which the container was made, and those that had replicas of it when it was dropped.
+	Nodes []topology.NodeID `json:"nodes,omitempty"`
 	// Released says that no quorum has the container any more: its name may be that of another one.
 	Released bool `json:"released,omitempty"`
 }
@@ -65,7 +70,7 @@ func (s *Store) DropContainer(ctx context.Context, name string, number, describe
 		if d.Number == 0 || number != 0 && number != d.Number {
 			return d, fmt.Errorf("container %q: %w", name, engine.ErrNoContainer)
 		}
-		if d.Voters, err = s.fewestVoters(ctx, d.Number); err != nil {
+		if d.Voters, d.Nodes, err = s.had(ctx, d.Number); err != nil {
 			return d, err
 		}
 		value, err := json.Marshal(d)
@@ -108,25 +113,43 @@ func (s *Store) deleteOf(kind string, number uint64) clientv3.Op {
 	return clientv3.OpDelete(s.key(kind, number<<32), clientv3.WithRange(s.key(kind, (number+1)<<32)))
 }
 
-// fewestVoters returns how many voters the groups of a container have, of the one that has the fewest.
-func (s *Store) fewestVoters(ctx context.Context, number uint64) (fewest int, err error) {
+// had returns how many voters the groups of a container have, of the one that has the fewest, and on which nodes replicas are or were
+// made.
+func (s *Store) had(ctx context.Context, number uint64) (fewest int, nodes []topology.NodeID, err error) {
+	made, err := s.client.Get(ctx, s.key("containers", number))
+	if err != nil {
+		return 0, nil, err
+	}
+	on := make(map[topology.NodeID]bool)
+	for _, kv := range made.Kvs {
+		var t cluster.Container
+		if err = decodeJSON(kv, &t); err != nil {
+			return 0, nil, err
+		}
+		for _, n := range t.Nodes {
+			on[topology.NodeID(n)] = true
+		}
+	}
 	from, end := s.key("groups", number<<32), s.key("groups", (number+1)<<32)
 	for {
 		got, err := s.client.Get(ctx, from, clientv3.WithRange(end), clientv3.WithLimit(page))
 		if err != nil {
-			return 0, err
+			return 0, nil, err
 		}
 		for _, kv := range got.Kvs {
 			g, err := decodeGroup(kv)
 			if err != nil {
-				return 0, err
+				return 0, nil, err
 			}
 			if n := g.Voters(); fewest == 0 || n < fewest {
 				fewest = n
 			}
+			for _, r := range g.Replicas {
+				on[r.Node] = true
+			}
 		}
 		if !got.More {
-			return fewest, nil
+			return fewest, slices.Sorted(maps.Keys(on)), nil
 		}
 		from = string(got.Kvs[len(got.Kvs)-1].Key) + "\x00"
 	}

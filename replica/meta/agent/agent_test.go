@@ -368,16 +368,20 @@ func TestEnded(t *testing.T) {
 		answers map[topology.NodeID]*host.Status
 		voters  int
 		want    bool
+		had     []topology.NodeID // replicas, when the container was dropped
 	}{
-		{"all have heard", []topology.NodeID{1, 2, 3}, nil, map[topology.NodeID]*host.Status{1: heard, 2: heard, 3: heard}, 0, true},
-		{"one is about to", []topology.NodeID{1, 2, 3}, nil, map[topology.NodeID]*host.Status{1: heard, 2: heard, 3: not}, 3, false},
-		{"one is present and silent", []topology.NodeID{1, 2, 3}, nil, map[topology.NodeID]*host.Status{1: heard, 2: heard}, 3, false},
-		{"one is away", []topology.NodeID{1, 2}, nil, map[topology.NodeID]*host.Status{1: heard, 2: heard}, 3, true},
-		{"one is away, of groups of two", []topology.NodeID{1, 2}, nil, map[topology.NodeID]*host.Status{1: heard, 2: heard}, 2, true},
-		{"one is away, of groups of one", []topology.NodeID{1, 2}, nil, map[topology.NodeID]*host.Status{1: heard, 2: heard}, 1, false},
-		{"one is away, and nothing is known of the groups", []topology.NodeID{1, 2}, nil, map[topology.NodeID]*host.Status{1: heard, 2: heard}, 0, false},
-		{"two are away", []topology.NodeID{1}, nil, map[topology.NodeID]*host.Status{1: heard}, 3, false},
-		{"two are away, one of which has joined later", []topology.NodeID{1, 2}, []topology.NodeID{7}, map[topology.NodeID]*host.Status{1: heard, 2: heard}, 3, false},
+		{"all have heard", []topology.NodeID{1, 2, 3}, nil, map[topology.NodeID]*host.Status{1: heard, 2: heard, 3: heard}, 0, true, nil},
+		{"one is about to", []topology.NodeID{1, 2, 3}, nil, map[topology.NodeID]*host.Status{1: heard, 2: heard, 3: not}, 3, false, nil},
+		{"one is present and silent", []topology.NodeID{1, 2, 3}, nil, map[topology.NodeID]*host.Status{1: heard, 2: heard}, 3, false, nil},
+		{"one is away", []topology.NodeID{1, 2}, nil, map[topology.NodeID]*host.Status{1: heard, 2: heard}, 3, true, nil},
+		{"one is away, of groups of two", []topology.NodeID{1, 2}, nil, map[topology.NodeID]*host.Status{1: heard, 2: heard}, 2, true, nil},
+		{"one is away, of groups of one", []topology.NodeID{1, 2}, nil, map[topology.NodeID]*host.Status{1: heard, 2: heard}, 1, false, nil},
+		{"one is away, and nothing is known of the groups", []topology.NodeID{1, 2}, nil, map[topology.NodeID]*host.Status{1: heard, 2: heard}, 0, false, nil},
+		{"two are away", []topology.NodeID{1}, nil, map[topology.NodeID]*host.Status{1: heard}, 3, false, nil},
+		{"two are away, one of which has joined later", []topology.NodeID{1, 2}, []topology.NodeID{7}, map[topology.NodeID]*host.Status{1: heard, 2: heard}, 3, false, nil},
+		{"two are away, one of which has joined later and was not seen here", []topology.NodeID{1, 2}, nil, map[topology.NodeID]*host.Status{1: heard, 2: heard}, 3, false, []topology.NodeID{1, 3, 7}},
+		{"two are away that nobody here has seen", []topology.NodeID{1, 2, 3}, nil, map[topology.NodeID]*host.Status{1: heard, 2: heard, 3: heard}, 3, false, []topology.NodeID{1, 7, 8}},
+		{"one is away that nobody here has seen", []topology.NodeID{1, 2, 3}, nil, map[topology.NodeID]*host.Status{1: heard, 2: heard, 3: heard}, 3, true, []topology.NodeID{1, 2, 7}},
 	} {
 		clear(a.mu.nodes)
 		clear(a.mu.left)
@@ -387,7 +391,7 @@ func TestEnded(t *testing.T) {
 		for _, id := range c.left {
 			a.mu.left[id] = time.Now()
 		}
-		d.Voters = c.voters
+		d.Voters, d.Nodes = c.voters, c.had
 		if got := a.ended(d, c.answers); got != c.want {
 			t.Errorf("%s: %v", c.what, got)
 		}

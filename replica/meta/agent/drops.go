@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/cleavestore/cleave/replica/host"
@@ -60,8 +61,8 @@ func (a *Agent) release(ctx context.Context, p *placement.Planner, forgotten map
 }
 
 // ended reports whether no replica of a container that was dropped can acknowledge a write: too few nodes
-// have not heard of the drop for a quorum of any group. The nodes that may have replicas are those of
-// the description, those that are here, and those that were.
+// have not heard of the drop for a quorum of any group. The nodes that may have replicas are those that had
+// some when the container was dropped, those of the description, those that are here, and those that were.
 func (a *Agent) ended(d meta.Dropped, heard map[topology.NodeID]*host.Status) bool {
 	nodes := make(map[topology.NodeID]bool) // whether it is present
 	description := a.cfg.Host.Cluster()
@@ -69,7 +70,7 @@ func (a *Agent) ended(d meta.Dropped, heard map[topology.NodeID]*host.Status) bo
 		nodes[topology.NodeID(n.ID)] = false
 	}
 	a.mu.Lock()
-	for id := range a.mu.left {
+	for _, id := range slices.AppendSeq(slices.Clone(d.Nodes), maps.Keys(a.mu.left)) {
 		if n := description.Node(uint64(id)); n == nil || !n.Gone {
 			nodes[id] = false
 		}
