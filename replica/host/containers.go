@@ -79,13 +79,17 @@ func (h *Host) AddContainer(ctx context.Context, t cluster.Container) error {
 	now := h.description()
 	if known := now.Container(t.Name); known == nil {
 		var err error
-		if now, err = h.takeContainer(ctx, now, t); err != nil {
+		if now, err = h.takeContainer(now, t); err != nil {
 			return err
 		}
 	} else if known.Number != t.Number || !reflect.DeepEqual(known.PartitionKey, t.PartitionKey) {
 		return fmt.Errorf("container %q is there with number %d and key %v: %w", t.Name, known.Number, known.PartitionKey, ErrChange)
 	} else if !h.adding[t.Number] {
 		return nil
+	}
+	// Of a container that the store may have the node knows already, and so drops it.
+	if _, err := h.db.EnsureContainer(ctx, t.Name, t.Def()); err != nil {
+		return fmt.Errorf("container %q: %w", t.Name, err)
 	}
 	if err := h.beginGroups(ctx, now, t.Name); err != nil {
 		return err
@@ -94,8 +98,8 @@ func (h *Host) AddContainer(ctx context.Context, t cluster.Container) error {
 	return nil
 }
 
-// takeContainer takes a container in, without its groups.
-func (h *Host) takeContainer(ctx context.Context, before *cluster.Cluster, t cluster.Container) (*cluster.Cluster, error) {
+// takeContainer takes a container in, without its place in the store and its groups.
+func (h *Host) takeContainer(before *cluster.Cluster, t cluster.Container) (*cluster.Cluster, error) {
 	if t.Number < cluster.FirstNumber {
 		return nil, fmt.Errorf("container %q: %w: number %d is below %d", t.Name, cluster.ErrDescription, t.Number, cluster.FirstNumber)
 	}
@@ -115,9 +119,6 @@ func (h *Host) takeContainer(ctx context.Context, before *cluster.Cluster, t clu
 	}
 	if err = vfs.WriteFileAtomic(h.fs, containersTemp, containersName, append(b, '\n')); err != nil {
 		return nil, err
-	}
-	if _, err = h.db.EnsureContainer(ctx, t.Name, t.Def()); err != nil {
-		return nil, fmt.Errorf("container %q: %w", t.Name, err)
 	}
 	h.described.Store(now)
 	h.adding[t.Number] = true

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -43,6 +44,44 @@ func TestAddFails(t *testing.T) {
 		}
 		r.close()
 	})
+}
+
+// TestAddUnknown: whether the store has made a container that a node was told of is not known. If it has, the container goes from the
+// store when it is dropped, and one of the name with another key can be added.
+func TestAddUnknown(t *testing.T) {
+	for _, made := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRig(t, 1)
+			h := r.hosts[1]
+			orders := cluster.Container{Name: "orders", PartitionKey: []string{"/k"}, Partitions: 1, Number: cluster.FirstNumber, Nodes: []uint64{1, 2, 3}}
+			ended, cancel := context.WithCancel(t.Context())
+			cancel()
+			if err := h.AddContainer(ended, orders); !errors.Is(err, context.Canceled) {
+				t.Fatal("with a context that has ended: ", err)
+			}
+			if made {
+				_, err := h.db.EnsureContainer(t.Context(), "orders", orders.Def())
+				must(t, err)
+			}
+			next := orders
+			next.Number++
+			next.PartitionKey = []string{"/other"}
+			if err := h.AddContainer(t.Context(), next); !errors.Is(err, ErrChange) {
+				t.Error("the next one, before the drop: ", err)
+			}
+			must(t, h.DropContainer(t.Context(), orders.Number, "orders"))
+			if _, err := h.db.Container("orders"); !errors.Is(err, engine.ErrNoContainer) {
+				t.Error("after the drop: ", err)
+			}
+			must(t, h.AddContainer(t.Context(), next))
+			r.kill(1)
+			must(t, r.start(1))
+			if _, err := r.hosts[1].db.Container("orders"); err != nil || len(r.hosts[1].Dropped()) != 1 {
+				t.Error("after a restart: ", err)
+			}
+			r.close()
+		})
+	}
 }
 
 // TestDropCrash: a node that drops a container may crash at each call of its file system, and lose what
