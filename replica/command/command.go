@@ -58,7 +58,8 @@ type Command struct {
 	ID ID
 	// After is an entry that the group had applied when the command was first proposed. The
 	// group carries the command out at most once, and only within its window behind After;
-	// it knows the ids of all commands in the window. So a command may be proposed again as
+	// it knows the ids of all commands in the window, which is as many entries, or fewer if these
+	// have many commands. So a command may be proposed again as
 	// long as its outcome is unknown, with the same After.
 	After uint64
 	// Time is the present, for the command's effects. The leader sets it.

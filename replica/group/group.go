@@ -62,7 +62,7 @@ var (
 	// ErrUnknown says that a command may or may not be carried out: the leader has changed.
 	// Propose it again, with the same id and After.
 	ErrUnknown = errors.New("outcome of the command is unknown")
-	// ErrExpired says that a command was proposed too long after its After. This proposal
+	// ErrExpired says that a command was proposed too long, or too many commands, after its After. This proposal
 	// has done nothing; an earlier one of the same command may have carried it out.
 	ErrExpired = errors.New("command was proposed too late")
 	// ErrFailed says that the group has stopped: close it and open it again.
@@ -79,7 +79,7 @@ var (
 const Bootstrap = 1
 
 // FirstBase is the state with which each of the first replicas of a group begins, for
-// raftlog.Store.Create. window is for how many entries a command is remembered.
+// raftlog.Store.Create. window is for how many entries a command is remembered, at most.
 func FirstBase(voters []uint64, window uint64) raftlog.Base {
 	return raftlog.Base{
 		Index: Bootstrap, Term: 1,

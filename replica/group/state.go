@@ -3,6 +3,7 @@ package group
 import (
 	"encoding/binary"
 	"fmt"
+	"slices"
 
 	pb "go.etcd.io/raft/v3/raftpb"
 	"google.golang.org/protobuf/proto"
@@ -20,16 +21,23 @@ import (
 //
 // In the base of a log and in snapshots it is encoded:
 //
-//	+---------+--------+---+----------------------+-----+-----+-------+---+-----------+
-//	| version | window | n | n × (index | id (16)) | min | max | epoch | n | n × split |
-//	+---------+--------+---+----------------------+-----+-----+-------+---+-----------+
+//	+---------+--------+------+-----+---+----------------------+-----+-----+-------+---+-----------+
+//	| version | window | most | cut | n | n × (index | id (16)) | min | max | epoch | n | n × split |
+//	+---------+--------+------+-----+---+----------------------+-----+-----+-------+---+-----------+
 //	split: index | right group | boundary | n | n × replica
 //
 // Integers are uvarints, version is 1 byte; min, max and boundary are texts behind their
-// lengths. Version 1 ends before min: the range is then that of Config.
+// lengths. The range is that of Config if it is empty here. Versions 1 and 2 have neither most nor
+// cut, and forget no command because there are many. Version 1 ends before min.
+//
+// An entry may have thousands of commands, so the newest most of them are remembered, without those
+// of the entry that has the newest one of the others: cut is the newest entry that was forgotten so,
+// 0 if none was that is within the window.
 type state struct {
 	applied uint64
 	window  uint64 // how many entries a command's id is remembered for
+	most    uint64 // how many commands are remembered; 0: no bound
+	cut     uint64 // at the base
 	// commands are those that were applied, in the order of the entries: as far back as a
 	// truncation of the log to any entry behind its base may need them.
 	commands []appliedCommand
@@ -59,11 +67,16 @@ type splitAt struct {
 	members []uint64 // replicas that the group had then, and the right one began with
 }
 
-const stateVersion = 2
+const (
+	stateVersion = 3
+	// mostCommands is how many commands a new group remembers. In memory one takes about 80 bytes.
+	mostCommands = 1 << 18
+)
 
 // newState encodes the state of a group that has had no command. Its range is that of Config.
 func newState(window uint64) []byte {
-	return append(binary.AppendUvarint([]byte{1}, window), 0)
+	s := state{window: window, most: mostCommands}
+	return s.encode(0, partmap.Range{}, 1, nil)
 }
 
 // load sets the state to that at a base. otherwise is the range if the base has none.
@@ -80,6 +93,10 @@ func (s *state) load(b *raftlog.Base, otherwise partmap.Range) error {
 	}
 	r := fields{p: b.State[1:]}
 	s.window = r.uvarint()
+	if b.State[0] > 2 {
+		s.most, s.cut = r.uvarint(), r.uvarint()
+		r.bad = r.bad || s.most == 0 || s.cut > b.Index
+	}
 	for n := r.count(1 + len(command.ID{})); n > 0; n-- {
 		c := appliedCommand{index: r.uvarint()}
 		copy(c.id[:], r.take(uint64(len(c.id))))
@@ -90,7 +107,9 @@ func (s *state) load(b *raftlog.Base, otherwise partmap.Range) error {
 		s.index[c.id] = c.index
 	}
 	if b.State[0] > 1 {
-		s.born = partmap.Range{Min: r.epk(), Max: r.epk()}
+		if born := (partmap.Range{Min: r.epk(), Max: r.epk()}); !born.Empty() || b.State[0] == 2 {
+			s.born = born
+		}
 		s.epoch = r.uvarint()
 		last := uint64(0)
 		for n := r.count(4); n > 0; n-- {
@@ -105,7 +124,7 @@ func (s *state) load(b *raftlog.Base, otherwise partmap.Range) error {
 			last = p.index
 		}
 	}
-	if r.bad || s.window == 0 || len(r.p) > 0 || s.born.Empty() {
+	if r.bad || s.window == 0 || s.most > 0 && uint64(len(s.commands)) > s.most || len(r.p) > 0 || s.born.Empty() {
 		return fmt.Errorf("state of a group at entry %d: %w", b.Index, engine.ErrCorrupt)
 	}
 	return nil
@@ -176,15 +195,16 @@ func (s *state) rightOf(p *splitAt, term uint64) raftlog.Base {
 
 // encode encodes a state at an entry.
 func (s *state) encode(index uint64, born partmap.Range, epoch uint64, splits []splitAt) []byte {
-	first, last := len(s.commands), len(s.commands)
-	for first > 0 && s.commands[first-1].index+s.window > index {
-		first--
-	}
-	for last > first && s.commands[last-1].index > index {
-		last--
-	}
+	first, last, cut := s.remembered(index)
 	commands := s.commands[first:last]
-	out := binary.AppendUvarint([]byte{stateVersion}, s.window)
+	out := []byte{2}
+	if s.most > 0 {
+		out[0] = stateVersion
+	}
+	out = binary.AppendUvarint(out, s.window)
+	if s.most > 0 {
+		out = binary.AppendUvarint(binary.AppendUvarint(out, s.most), cut)
+	}
 	out = binary.AppendUvarint(out, uint64(len(commands)))
 	for _, c := range commands {
 		out = append(binary.AppendUvarint(out, c.index), c.id[:]...)
@@ -199,6 +219,30 @@ func (s *state) encode(index uint64, born partmap.Range, epoch uint64, splits []
 		}
 	}
 	return out
+}
+
+// remembered returns which commands are remembered at an entry, and cut there.
+func (s *state) remembered(index uint64) (first, last int, cut uint64) {
+	last = len(s.commands)
+	for last > 0 && s.commands[last-1].index > index {
+		last--
+	}
+	if cut = s.cutAfter(last); cut+s.window <= index {
+		cut = 0
+	}
+	first = last
+	for first > 0 && s.commands[first-1].index+s.window > index && s.commands[first-1].index > cut {
+		first--
+	}
+	return first, last, cut
+}
+
+// cutAfter returns the newest entry that is forgotten when there have been the first n of commands.
+func (s *state) cutAfter(n int) uint64 {
+	if s.most > 0 && uint64(n) > s.most {
+		return max(s.cut, s.commands[uint64(n)-s.most-1].index)
+	}
+	return s.cut
 }
 
 // confAt returns the members at an entry.
@@ -231,14 +275,13 @@ func (s *state) span() partmap.Range {
 
 // forget drops what no state from base on needs.
 func (s *state) forget(base uint64) {
-	n := 0
-	for n < len(s.commands) && s.commands[n].index+s.window <= base {
-		if c := s.commands[n]; s.index[c.id] == c.index {
+	first, _, cut := s.remembered(base)
+	for _, c := range s.commands[:first] {
+		if s.index[c.id] == c.index {
 			delete(s.index, c.id)
 		}
-		n++
 	}
-	s.commands = s.commands[n:]
+	s.commands, s.cut = slices.Delete(s.commands, 0, first), cut
 	for len(s.confs) > 1 && s.confs[1].index <= base {
 		s.confs = s.confs[1:]
 	}
@@ -247,12 +290,13 @@ func (s *state) forget(base uint64) {
 // judge says what becomes of a command in entry index: the entry that has carried it out
 // already, or why it is refused.
 func (s *state) judge(c *command.Command, index uint64) (before uint64, err error) {
+	cut := s.cutAfter(len(s.commands))
 	switch at, found := s.index[c.ID]; {
 	case c.After >= index:
 		return 0, fmt.Errorf("%w: the command was made after entry %d and is in entry %d", engine.ErrInvalid, c.After, index)
-	case index > c.After+s.window:
+	case index > c.After+s.window, c.After < cut:
 		return 0, ErrExpired
-	case found && at+s.window > index:
+	case found && at+s.window > index && at > cut:
 		return at, nil
 	}
 	return 0, nil

@@ -3,7 +3,9 @@ package group
 import (
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	pb "go.etcd.io/raft/v3/raftpb"
@@ -25,6 +27,12 @@ func commandID(n uint64) (id command.ID) {
 // TestStateAnywhere: two replicas that begin at different bases of one log judge each command
 // in the same way, and encode the same state at the same entry.
 func TestStateAnywhere(t *testing.T) {
+	for _, most := range []uint64{0, 1, 8, 25} {
+		t.Run(fmt.Sprint(most), func(t *testing.T) { testStateAnywhere(t, most) })
+	}
+}
+
+func testStateAnywhere(t *testing.T, most uint64) {
 	rng := randtest.New(t)
 	const window, entries = 10, 300
 	begin := FirstBase([]uint64{1, 2, 3}, window)
@@ -32,26 +40,31 @@ func TestStateAnywhere(t *testing.T) {
 	if err := long.load(&begin, whole); err != nil {
 		t.Fatal(err)
 	}
+	long.most = most
 	followers := []*state{}
-	carried := make(map[command.ID]int)
 	duplicates, expired := 0, 0
 	for i := uint64(Bootstrap + 1); i < entries; i++ {
-		c := &command.Command{ID: commandID(rng.Uint64N(i/4 + 1)), After: i - 1 - min(i-1, rng.Uint64N(window+3))}
-		before, err := long.judge(c, i)
-		for k, f := range followers {
-			if b, e := f.judge(c, i); b != before || (e == nil) != (err == nil) {
-				t.Fatalf("entry %d: replica %d says %d, %v; the first one %d, %v", i, k, b, e, before, err)
+		var noted []command.ID
+		for range 1 + rng.IntN(3) { // commands of the entry
+			c := &command.Command{ID: commandID(rng.Uint64N(i/4 + 1)), After: i - 1 - min(i-1, rng.Uint64N(window+3))}
+			before, err := long.judge(c, i)
+			for k, f := range followers {
+				if b, e := f.judge(c, i); b != before || (e == nil) != (err == nil) {
+					t.Fatalf("entry %d: replica %d says %d, %v; the first one %d, %v", i, k, b, e, before, err)
+				}
+			}
+			switch {
+			case err != nil:
+				expired++
+			case before != 0:
+				duplicates++
+			case !slices.Contains(noted, c.ID):
+				noted = append(noted, c.ID)
 			}
 		}
-		switch {
-		case err != nil:
-			expired++
-		case before != 0:
-			duplicates++
-		default:
-			carried[c.ID]++
+		for _, id := range noted {
 			for _, s := range append(followers, &long) {
-				s.note(c.ID, i)
+				s.note(id, i)
 			}
 		}
 		if rng.IntN(20) == 0 {
@@ -86,8 +99,36 @@ func TestStateAnywhere(t *testing.T) {
 			}
 		}
 	}
-	if duplicates < 10 || expired < 10 || len(followers) < 10 {
+	if duplicates < 10 && most != 1 || expired < 10 || len(followers) < 10 {
 		t.Errorf("%d duplicates, %d expired, %d replicas: the test does too little", duplicates, expired, len(followers))
+	}
+}
+
+// TestStateBounded: however many commands an entry has, the ids of no more than so many are kept, in memory and in the base of a log.
+func TestStateBounded(t *testing.T) {
+	b := FirstBase([]uint64{1}, 20_000)
+	var s state
+	if err := s.load(&b, whole); err != nil {
+		t.Fatal(err)
+	}
+	n := uint64(0)
+	for i := uint64(2); i < 200; i++ {
+		for range gatherOps {
+			n++
+			s.note(commandID(n), i)
+		}
+		s.applied = i
+		if i%20 == 0 {
+			s.forget(i)
+		}
+	}
+	const most = 6 << 20
+	if size := len(s.at(s.applied, 1).State); size > most {
+		t.Errorf("after %d commands the state has %d bytes, at most %d are expected", n, size, most)
+	}
+	s.forget(s.applied)
+	if len(s.index) > 1<<18 || len(s.commands) != len(s.index) {
+		t.Errorf("%d and %d commands are remembered", len(s.commands), len(s.index))
 	}
 }
 
@@ -102,6 +143,9 @@ func TestAtMostOnce(t *testing.T) {
 		if err := s.load(&b, whole); err != nil {
 			t.Fatal(err)
 		}
+		if s.most = rng.Uint64N(6); s.most == 0 {
+			s.most = mostCommands
+		}
 		after := rng.Uint64N(15)
 		times := 0
 		for i := uint64(2); i < 30; i++ {
@@ -115,6 +159,9 @@ func TestAtMostOnce(t *testing.T) {
 				if c.ID == commandID(1) {
 					times++
 				}
+			}
+			for k := range rng.Uint64N(4) { // others in the entry
+				s.note(commandID(1000*i+k), i)
 			}
 			s.applied = i
 			if rng.IntN(4) == 0 {

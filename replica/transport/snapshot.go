@@ -18,7 +18,8 @@ import (
 const streamSilence = 30 * time.Second
 
 // maxEnd bounds the end of a snapshot, in bytes. It has the state of the group, in which each command that is remembered
-// takes some 20: those of the newest 20,000 entries, and an entry may have thousands.
+// takes some 20: those of the newest 20,000 entries. A group that was made by an early version has no other bound, and an entry may have
+// thousands.
 const maxEnd = 256 << 20
 
 // Incoming is a snapshot that comes. Read returns its stream; when that has ended, Message
