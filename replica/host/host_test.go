@@ -631,3 +631,27 @@ func TestLostLog(t *testing.T) {
 		r.close()
 	})
 }
+
+// TestReopenFails: a replica that has failed and cannot be opened again refuses writes in such a way that clients ask the other ones.
+func TestReopenFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, 1)
+		r.steady()
+		id := r.cluster.Groups()[0].ID
+		o := r.hosts[1].replicas.get(id)
+		o.log.Base().State[0] = 99 // as of a newer program
+		o.await(func() { o.fail(fmt.Errorf("%w: a test", group.ErrFailed)) })
+		time.Sleep(3 * reopenTime)
+		if failed := o.status.failed.Load(); failed == nil || !errors.Is(*failed, engine.ErrTooNew) {
+			t.Fatal("it was opened again")
+		}
+		done := make(chan group.Outcome, 1)
+		c := r.hosts[1].emptyCommand(1)
+		r.hosts[1].Propose(id, c, func(out group.Outcome) { done <- out })
+		if out := <-done; !errors.Is(out.Err, group.ErrFailed) || !errors.Is(out.Err, engine.ErrTooNew) {
+			t.Errorf("%v", out.Err)
+		}
+		r.put(r.keyIn(0), 20*time.Second)
+		r.close()
+	})
+}

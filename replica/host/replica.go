@@ -507,6 +507,7 @@ func (r *replica) reopen() {
 	if err != nil {
 		r.g = nil
 		r.h.cfg.Logger.Error("a replica was not opened again", "node", r.h.cfg.Node, "group", r.def.ID, "err", err)
+		err = fmt.Errorf("%w: %w", group.ErrFailed, err) // clients ask the other replicas
 		r.failure = err
 		r.reopenLater(err)
 		return
