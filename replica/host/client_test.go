@@ -67,6 +67,29 @@ func TestClientTooLarge(t *testing.T) {
 	})
 }
 
+// TestClientGone: what a node does for a client ends with the connection.
+func TestClientGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, c := open(t, 1)
+		r.Steady()
+		begun, ended := make(chan struct{}, 10), make(chan time.Time, 10)
+		r.OnDrop(func(ctx context.Context, _ string, _ uint64) error {
+			begun <- struct{}{}
+			<-ctx.Done()
+			ended <- time.Now()
+			return ctx.Err()
+		})
+		go func() { _ = c.DropContainer(within(time.Minute), "items") }()
+		<-begun
+		c.Close()
+		gone := time.Now()
+		if d := (<-ended).Sub(gone); d > time.Second {
+			t.Errorf("it went on for %v", d)
+		}
+		r.Close()
+	})
+}
+
 // TestClient: what a client has written it reads, at both levels and page by page, and refusals
 // are those of the engine.
 func TestClient(t *testing.T) {

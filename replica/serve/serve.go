@@ -21,9 +21,11 @@ const maxScanBytes = 4 << 20
 
 // Client serves a client until its connection ends. It is a host.Config.Client.
 func Client(ctx context.Context, h *host.Host, c *transport.Conn) {
+	ctx, gone := context.WithCancel(ctx)
 	s := &session{ctx: ctx, h: h, c: c, changing: make(chan struct{}, 1)}
 	s.export.turn, s.queries = make(chan struct{}, 1), make(chan struct{}, queriesAtOnce)
 	defer s.endExport()
+	defer gone() // what is under way is for nobody
 	for {
 		kind, payload, err := c.Read()
 		if err != nil {
