@@ -66,15 +66,18 @@ type Client struct {
 
 // link is the connection with a node.
 type link struct {
-	node cluster.Node
+	node uint64
 	mu   struct {
 		sync.Mutex
-		conn    *transport.Conn
-		dialing chan struct{} // closed when a dial has ended; nil: none is under way
-		err     error         // of the last one
-		failed  time.Time     // when it was
-		calls   map[uint64]chan reply
-		number  uint64
+		// addresses are those that the client has heard of, the one that is dialed first. When that fails the next one is. A
+		// certificate says whether the node is there.
+		addresses []string
+		conn      *transport.Conn
+		dialing   chan struct{} // closed when a dial has ended; nil: none is under way
+		err       error         // of the last one
+		failed    time.Time     // when it was
+		calls     map[uint64]chan reply
+		number    uint64
 	}
 }
 
@@ -295,9 +298,7 @@ func (c *Client) Status(ctx context.Context, node uint64) (s host.Status, err er
 
 // StatusAt is Status of a node that is at an address, of which the client may not have heard.
 func (c *Client) StatusAt(ctx context.Context, node uint64, address string) (host.Status, error) {
-	if c.link(node) == nil {
-		c.routes.update([]protocol.Peer{{Node: node, Address: address}}, nil)
-	}
+	c.routes.update([]protocol.Peer{{Node: node, Address: address}}, nil)
 	return c.Status(ctx, node)
 }
 
@@ -378,7 +379,9 @@ func (t *try) failed(node uint64) {
 
 // refused notes that a node does not lead, or takes nothing for now.
 func (t *try) refused(node uint64, r *reply) {
-	t.lost = 0
+	if r.Leader == 0 || r.Leader != t.avoid { // else the leader lives, and is perhaps elsewhere
+		t.lost = 0
+	}
 	if errors.Is(r.Err, group.ErrBusy) {
 		t.pause()
 		return
@@ -477,8 +480,14 @@ func (c *Client) connect(ctx context.Context, l *link) (*transport.Conn, error) 
 func (c *Client) dial(l *link, done chan struct{}) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
-	conn, err := transport.DialClient(ctx, c.cfg.Dial, c.cfg.Credentials, c.cfg.Cluster.Incarnation, l.node.ID, l.node.Address)
 	l.mu.Lock()
+	address := l.mu.addresses[0]
+	l.mu.Unlock()
+	conn, err := transport.DialClient(ctx, c.cfg.Dial, c.cfg.Credentials, c.cfg.Cluster.Incarnation, l.node, address)
+	l.mu.Lock()
+	if err != nil {
+		l.mu.addresses = append(l.mu.addresses[1:], address)
+	}
 	l.mu.conn, l.mu.err, l.mu.failed, l.mu.dialing = conn, err, time.Now(), nil
 	l.mu.Unlock()
 	if err == nil {

@@ -85,17 +85,29 @@ func (h *progress) heard(index uint64) {
 	}
 }
 
-func newLink(n cluster.Node) *link {
-	l := &link{node: n}
-	l.mu.calls = make(map[uint64]chan reply)
+func newLink(node uint64, address string) *link {
+	l := &link{node: node}
+	l.mu.calls, l.mu.addresses = make(map[uint64]chan reply), []string{address}
 	return l
 }
+
+// heard notes an address of the node. Nodes may have heard of different ones, and none says which is the newest.
+func (l *link) heard(address string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !slices.Contains(l.mu.addresses, address) {
+		l.mu.addresses = append(l.mu.addresses[:min(len(l.mu.addresses), mostAddresses-1)], address)
+	}
+}
+
+// mostAddresses bounds how many addresses of a node a client knows.
+const mostAddresses = 8
 
 func (s *routes) init(d *cluster.Cluster, region string) {
 	s.known, s.cluster, s.region = topology.NewMap(), d, region
 	p := &picture{links: make(map[uint64]*link)}
 	for _, n := range d.All() {
-		p.links[n.ID] = newLink(n)
+		p.links[n.ID] = newLink(n.ID, n.Address)
 	}
 	for _, first := range d.Groups() {
 		g := &topology.Group{ID: topology.GroupID(first.ID), Container: first.Container, Range: first.Range}
@@ -161,11 +173,13 @@ func (s *routes) update(peers []protocol.Peer, groups []*topology.Group, dropped
 	before := s.now.Load()
 	links, news := before.links, false
 	for _, n := range peers {
-		if links[n.Node] == nil && n.Node != 0 && len(links) < maxLinks {
+		if l := links[n.Node]; l != nil {
+			l.heard(n.Address)
+		} else if n.Node != 0 && len(links) < maxLinks {
 			if !news {
 				links = maps.Clone(links)
 			}
-			links[n.Node], news = newLink(cluster.Node{ID: n.Node, Address: n.Address}), true
+			links[n.Node], news = newLink(n.Node, n.Address), true
 		}
 	}
 	gone := before.dropped

@@ -3,6 +3,7 @@ package host_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -119,6 +120,26 @@ func TestTokenAcrossSplit(t *testing.T) {
 		for _, c := range both {
 			c.Close()
 		}
+		r.Close()
+	})
+}
+
+// TestClientAddress: a node has another address than the client's description says. The client learns it from the other nodes.
+func TestClientAddress(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := host.NewRig(t, 1, serve.Client)
+		r.Steady()
+		d := *r.Cluster()
+		d.Nodes = slices.Clone(d.Nodes)
+		d.Nodes[0].Address = "before:1"
+		c := client.New(client.Config{Cluster: &d, Credentials: r.Credentials(), Dial: r.Network().Dialer(clientAddress)})
+		key := engine.StringKey(r.KeyIn(0))
+		if h := r.Leading(r.Cluster().Groups()[0].ID); h.Node() != 1 {
+			t.Fatalf("node %d leads", h.Node())
+		}
+		_, err := c.Upsert(within(20*time.Second), "items", key, fmt.Appendf(nil, `{"id":"i","k":%q}`, r.KeyIn(0)))
+		must(t, err)
+		c.Close()
 		r.Close()
 	})
 }
