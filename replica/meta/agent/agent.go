@@ -207,8 +207,23 @@ func (a *Agent) setPresent(is bool) {
 	a.mu.present = is
 }
 
+// followContainers tells the node of the containers. One that it cannot have, or not yet, does not keep the others from it: it is
+// tried again after a while, with all others.
 func (a *Agent) followContainers(ctx context.Context) error {
-	return a.cfg.Store.FollowContainers(ctx, func(t cluster.Container) error { return a.cfg.Host.AddContainer(ctx, t) })
+	round, again := context.WithCancelCause(ctx)
+	defer again(nil)
+	refused := false
+	return a.cfg.Store.FollowContainers(round, func(t cluster.Container) error {
+		err := a.cfg.Host.AddContainer(ctx, t)
+		if !errors.Is(err, host.ErrChange) && !errors.Is(err, cluster.ErrDescription) {
+			return err
+		}
+		if !refused {
+			refused = true
+			time.AfterFunc(a.cfg.Every, func() { again(err) })
+		}
+		return nil
+	})
 }
 
 // followDrains and followNodes begin anew after an error of the store. What was there before and is not any more has gone meanwhile.

@@ -292,6 +292,27 @@ func TestStoreAway(t *testing.T) {
 	})
 }
 
+// TestContainerRefused: a container that nodes cannot have, since their description has another one of the name, does not keep a later
+// one from them.
+func TestContainerRefused(t *testing.T) {
+	r := newRig(t, placement.Policy{Grace: time.Hour})
+	for _, name := range []string{"items", "orders"} {
+		_, err := r.store.CreateContainer(t.Context(), cluster.Container{Name: name, PartitionKey: []string{"/other"}, Partitions: 2, Nodes: []uint64{1, 2, 3}})
+		must(t, err)
+	}
+	r.until("the later one", func() bool {
+		for _, h := range r.hosts {
+			if h.Cluster().Container("orders") == nil {
+				return false
+			}
+		}
+		return len(r.agents[1].Map().Groups("orders")) == 2
+	})
+	if n := len(r.agents[1].Map().Groups("items")); n != 4 {
+		t.Errorf("%d groups of the container of the description", n)
+	}
+}
+
 // TestDropContainer: a container is dropped that nodes have. Its name is free when all have heard, and a
 // container is made again under it.
 func TestDropContainer(t *testing.T) {
