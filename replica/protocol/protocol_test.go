@@ -231,7 +231,7 @@ func formats() (out []byte) {
 // TestFormats holds what requests and answers of this version have. A change of that raises transport.Version, and sets
 // the digest anew: then programs of before and after refuse each other instead of misreading what they hear.
 func TestFormats(t *testing.T) {
-	const want = "version 2: 340ab1d80caf390e"
+	const want = "version 3: 340ab1d80caf390e"
 	if got := fmt.Sprintf("version %d: %.8x", transport.Version, sha256.Sum256(formats())); got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
