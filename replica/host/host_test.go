@@ -632,7 +632,8 @@ func TestLostLog(t *testing.T) {
 	})
 }
 
-// TestReopenFails: a replica that has failed and cannot be opened again refuses writes in such a way that clients ask the other ones.
+// TestReopenFails: a replica that has failed and cannot be opened again refuses writes and reads in such a way that clients ask the
+// other ones.
 func TestReopenFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, 1)
@@ -650,6 +651,16 @@ func TestReopenFails(t *testing.T) {
 		r.hosts[1].Propose(id, c, func(out group.Outcome) { done <- out })
 		if out := <-done; !errors.Is(out.Err, group.ErrFailed) || !errors.Is(out.Err, engine.ErrTooNew) {
 			t.Errorf("%v", out.Err)
+		}
+		read := make(chan error, 1)
+		r.hosts[1].Confirm(id, func(err error) { read <- err })
+		select {
+		case err := <-read:
+			if !errors.Is(err, group.ErrFailed) {
+				t.Errorf("a read: %v", err)
+			}
+		case <-time.After(time.Second):
+			t.Error("a read waits")
 		}
 		r.put(r.keyIn(0), 20*time.Second)
 		r.close()

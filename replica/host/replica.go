@@ -259,8 +259,8 @@ func (r *replica) process(b *batch) {
 	}
 	r.restartRound()
 	r.reads.wait(b.confirms)
-	if r.gone {
-		r.refuse(r.failure)
+	if r.g == nil && r.failure != nil {
+		r.refuse(r.failure) // others have what this one may not have for long
 	}
 	r.beginRound()
 	r.pump()
