@@ -122,8 +122,8 @@ func (c *Client) until(ctx context.Context, id uint64, next func(*topology.Group
 	}
 }
 
-// CreateContainer makes a container with a name, a key and partitions, and returns when the client knows its
-// groups. It tries until the context ends; the container may be made all the same. If an answer was lost it cannot tell
+// CreateContainer makes a container with a name, a key, partitions, an index policy and a default time to live, and returns
+// when the client knows its groups. It tries until the context ends; the container may be made all the same. If an answer was lost it cannot tell
 // whether it has made the container itself. Errors: engine.ErrExists if there is one with the name, or one is being dropped;
 // engine.ErrInvalid; protocol.ErrChange if the cluster has no metadata store; that of the context, with the last answer.
 func (c *Client) CreateContainer(ctx context.Context, t cluster.Container) error {
@@ -193,6 +193,21 @@ func (c *Client) numberOf(name string) uint64 {
 	}
 	return 0
 }
+
+// SetIndexPolicy changes the index policy of a container, and returns when the cluster has decided so. Nodes follow when they hear
+// of it, and index their files in the background. Queries are right at all times, but read the documents of what
+// is not indexed yet. It tries until the context ends; the policy may be changed all the same. Errors: engine.ErrNoContainer;
+// engine.ErrInvalid; protocol.ErrChange if the cluster has no metadata store; that of the context, with the last answer.
+func (c *Client) SetIndexPolicy(ctx context.Context, name string, index engine.IndexPolicy) error {
+	text, err := json.Marshal(cluster.Container{Name: name, Index: index})
+	if err != nil {
+		return err
+	}
+	return c.anywhere(ctx, &protocol.Change{What: protocol.Redefine, Text: string(text)}, errNever, engine.ErrNoContainer, engine.ErrInvalid)
+}
+
+// errNever is an error that no node answers.
+var errNever = errors.New("never")
 
 // anywhere has a node, whichever, make a change of the whole cluster. The first of final is what a node answers
 // when an earlier try has made the change, and an error without such a try; the others are errors.

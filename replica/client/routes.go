@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -326,8 +327,35 @@ func (c *Client) Lookup(ctx context.Context, container string) error {
 // lacks reports whether the cluster has no container with a name: nodes answer, and none of them has heard of it. Each node hears of
 // all containers, also if it has none of their groups.
 func (c *Client) lacks(ctx context.Context, container string) bool {
+	known, answers := c.definitions(ctx, container)
+	return answers > 0 && len(known) == 0
+}
+
+// Definition returns a container as the cluster defines it: as the node does that has heard of the newest change. Errors:
+// engine.ErrNoContainer, if nodes answer and none of them has heard of the container; group.ErrBusy, if none answers.
+func (c *Client) Definition(ctx context.Context, container string) (t cluster.Container, err error) {
+	known, answers := c.definitions(ctx, container)
+	if answers == 0 {
+		return t, fmt.Errorf("container %q: no node answers: %w", container, group.ErrBusy)
+	}
+	described := c.cfg.Cluster.Without(c.Dropped()...)
+	if d := described.Container(container); d != nil {
+		known = append(known, *d)
+		known[len(known)-1].Number = described.NumberOf(container)
+	}
+	if len(known) == 0 {
+		return t, fmt.Errorf("container %q: %w", container, engine.ErrNoContainer)
+	}
+	return slices.MaxFunc(known, func(x, y cluster.Container) int {
+		return cmp.Or(cmp.Compare(x.Number, y.Number), cmp.Compare(x.Revision, y.Revision))
+	}), nil
+}
+
+// definitions asks all nodes for the containers with a name that were made or changed while the cluster ran, but for those that were
+// dropped. It returns how many nodes have answered.
+func (c *Client) definitions(ctx context.Context, container string) (known []cluster.Container, answers int) {
 	var mu sync.Mutex
-	answers, numbers, dropped := 0, make(map[uint64]bool), make(map[uint64]bool)
+	dropped := make(map[uint64]bool)
 	var tasks sync.WaitGroup
 	places := make(chan struct{}, mostAsked)
 	for node := range c.routes.now.Load().links {
@@ -343,7 +371,7 @@ func (c *Client) lacks(ctx context.Context, container string) bool {
 			answers++
 			for _, t := range s.Containers {
 				if t.Name == container {
-					numbers[t.Number] = true
+					known = append(known, t)
 				}
 			}
 			for _, number := range s.Dropped {
@@ -352,8 +380,7 @@ func (c *Client) lacks(ctx context.Context, container string) bool {
 		})
 	}
 	tasks.Wait()
-	maps.DeleteFunc(numbers, func(number uint64, _ bool) bool { return dropped[number] })
-	return answers > 0 && len(numbers) == 0
+	return slices.DeleteFunc(known, func(t cluster.Container) bool { return dropped[t.Number] }), answers
 }
 
 // begin begins the tries of a request for a place of the key space. If no group is known for it, it looks for one.

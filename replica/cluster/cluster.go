@@ -69,7 +69,7 @@ type Node struct {
 	Gone bool `json:"gone,omitempty"`
 }
 
-// Container is a container. It keeps its definition.
+// Container is a container. It keeps its definition, except for what definition.go says.
 type Container struct {
 	Name         string   `json:"name"`
 	PartitionKey []string `json:"partition_key"`
@@ -83,15 +83,18 @@ type Container struct {
 	Replicas int `json:"replicas,omitempty"`
 	// Regions are those in which the container has readers: replicas that do not vote.
 	Regions []string `json:"regions,omitempty"`
+	// Index says which values are indexed, as engine.ContainerDef.Index does. Empty: none.
+	Index engine.IndexPolicy `json:"index,omitzero"`
+	// DefaultTTL is how many seconds items live after their last write that do not say it. NoExpiry: for
+	// ever. 0: no item expires, whatever it says.
+	DefaultTTL int64 `json:"default_ttl,omitempty"`
+	// Revision counts the changes of Index while the cluster ran. Of two definitions with one number the
+	// one with the higher revision is the newer.
+	Revision uint64 `json:"revision,omitempty"`
 }
 
 // FirstNumber is the lowest number of a container that was made while the cluster ran.
 const FirstNumber = 1 << 16
-
-// Def returns the container's definition in the store of each node.
-func (c *Container) Def() engine.ContainerDef {
-	return engine.ContainerDef{PartitionKey: c.PartitionKey, MinPartitions: c.Partitions, Replicated: true}
-}
 
 // Group is a Raft group: the replicas of a physical partition. The id of a replica is that of
 // its node.
@@ -179,6 +182,9 @@ func (c *Cluster) check() error {
 		}
 		if t.Name == "" || len(t.PartitionKey) == 0 || t.Partitions < 1 || t.Partitions > maxPartitions {
 			return fmt.Errorf("container %q: it has a name, a partition_key and 1 to %d partitions", t.Name, maxPartitions)
+		}
+		if err := t.checkDefinition(); err != nil {
+			return fmt.Errorf("container %q: %w", t.Name, err)
 		}
 		for _, o := range c.Containers[:i] {
 			if o.Name == t.Name || t.Number != 0 && o.Number == t.Number {

@@ -1,10 +1,13 @@
 package cluster
 
 import (
+	"encoding/json"
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/partmap"
 )
 
@@ -46,21 +49,70 @@ func TestGroups(t *testing.T) {
 // TestRefused: what is wrong with a description is said.
 func TestRefused(t *testing.T) {
 	for holds, text := range map[string]string{
-		"0 nodes":             `{}`,
-		"unknown field":       `{"node":[]}`,
-		"ids are from 1":      `{"nodes":[{"address":"a:1"}]}`,
-		"not host:port":       `{"nodes":[{"id":1,"address":"a"}]}`,
-		"addresses differ":    `{"nodes":[{"id":1,"address":"a:1"},{"id":2,"address":"a:1"}]}`,
-		"4 replicas on 1":     `{"nodes":[{"id":1,"address":"a:1"}],"replicas":4}`,
-		"two containers":      strings.Replace(three, "small", "orders", 1),
-		"begins with a promo": strings.Replace(three, `{"nodes"`, `{"incarnation":1,"nodes"`, 1),
-		"the first one is 0":  strings.Replace(three, `{"nodes"`, `{"promotion":{"region":"us"},"nodes"`, 1),
-		"not marked as gone":  strings.Replace(three, `{"nodes"`, `{"incarnation":1,"promotion":{"region":"us","lost":[2]},"nodes"`, 1),
-		"group 7 with replic": strings.Replace(three, `{"nodes"`, `{"incarnation":1,"promotion":{"region":"us","groups":[{"id":7,"replica":9}]},"nodes"`, 1),
-		"1 to 10000 partitio": strings.Replace(three, `"partitions":8`, `"partitions":0`, 1),
+		"0 nodes":                   `{}`,
+		"unknown field":             `{"node":[]}`,
+		"ids are from 1":            `{"nodes":[{"address":"a:1"}]}`,
+		"not host:port":             `{"nodes":[{"id":1,"address":"a"}]}`,
+		"addresses differ":          `{"nodes":[{"id":1,"address":"a:1"},{"id":2,"address":"a:1"}]}`,
+		"4 replicas on 1":           `{"nodes":[{"id":1,"address":"a:1"}],"replicas":4}`,
+		"two containers":            strings.Replace(three, "small", "orders", 1),
+		"begins with a promo":       strings.Replace(three, `{"nodes"`, `{"incarnation":1,"nodes"`, 1),
+		"the first one is 0":        strings.Replace(three, `{"nodes"`, `{"promotion":{"region":"us"},"nodes"`, 1),
+		"not marked as gone":        strings.Replace(three, `{"nodes"`, `{"incarnation":1,"promotion":{"region":"us","lost":[2]},"nodes"`, 1),
+		"group 7 with replic":       strings.Replace(three, `{"nodes"`, `{"incarnation":1,"promotion":{"region":"us","groups":[{"id":7,"replica":9}]},"nodes"`, 1),
+		"default_ttl -2":            strings.Replace(three, `"partitions":8`, `"partitions":8,"default_ttl":-2`, 1),
+		`container "orders": index`: strings.Replace(three, `"partitions":8`, `"partitions":8,"index":{"include":["n"]}`, 1),
+		"1 to 10000 partitio":       strings.Replace(three, `"partitions":8`, `"partitions":0`, 1),
 	} {
 		if _, err := Decode([]byte(text)); !errors.Is(err, ErrDescription) || !strings.Contains(err.Error(), holds) {
 			t.Errorf("%s: %v", text, err)
 		}
+	}
+}
+
+// TestDefinition: a description without an index policy and a default time to live has containers without; with them the store of each node
+// gets them. The newest of two definitions counts.
+func TestDefinition(t *testing.T) {
+	c, err := Decode([]byte(strings.Replace(three, `"partitions":1`, `"partitions":1,"index":{"include":["/*"],"composite":[[{"path":"/a"},{"path":"/b","descending":true}]]},"default_ttl":-1`, 1)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain, small := c.Container("orders").Def(), c.Container("small").Def()
+	if plain.DefaultTTL != 0 || len(plain.Index.Include) != 0 || !plain.Replicated {
+		t.Errorf("%+v", plain)
+	}
+	if small.DefaultTTL != engine.NoExpiry || len(small.Index.Include) != 1 || len(small.Index.Composite) != 1 {
+		t.Errorf("%+v", small)
+	}
+	if b, err := json.Marshal(c.Container("orders")); err != nil || string(b) != `{"name":"orders","partition_key":["/tenant"],"partitions":8}` {
+		t.Errorf("%s, %v", b, err)
+	}
+	for seconds, want := range map[int64]time.Duration{0: 0, NoExpiry: engine.NoExpiry, 90: 90 * time.Second} {
+		if got := (&Container{DefaultTTL: seconds}).Def().DefaultTTL; got != want || SecondsOf(got) != seconds {
+			t.Errorf("%d: %v", seconds, got)
+		}
+	}
+	changed := *c.Container("small")
+	changed.Number, changed.Revision, changed.Index, changed.DefaultTTL = 2, 3, engine.IndexPolicy{Include: []string{"/n/?"}}, 5
+	next, err := c.Newest(changed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := next.Container("small"); got.Revision != 3 || got.Index.Include[0] != "/n/?" || got.DefaultTTL != NoExpiry || c.Container("small").Revision != 0 {
+		t.Errorf("%+v", got)
+	}
+	if later := next.Later(); len(later) != 1 || later[0].Number != 2 || later[0].Name != "small" || len(c.Later()) != 0 {
+		t.Errorf("%+v", later)
+	}
+	changed.Revision = 2
+	if same, err := next.Newest(changed); err != nil || same != next {
+		t.Errorf("an older one: %v", err)
+	}
+	changed.Number = 7
+	if _, err = next.Newest(changed); !errors.Is(err, ErrDescription) {
+		t.Errorf("another container of the name: %v", err)
+	}
+	if !SameIndex(engine.IndexPolicy{}, engine.IndexPolicy{Exclude: []string{"/n/?"}}) || SameIndex(engine.IndexAll(), engine.IndexPolicy{}) || !SameIndex(engine.IndexAll(), engine.IndexAll()) {
+		t.Error("which policies are the same")
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"reflect"
 	"slices"
 
 	"github.com/cleavestore/cleave/engine"
@@ -18,7 +17,8 @@ import (
 )
 
 // A container is in the description of the cluster, or was made while the cluster ran. Of the
-// latter the node keeps a list in containers.json, so that it starts without anybody's help.
+// latter, and of those whose definition was changed, the node keeps a list in containers.json, so that it starts without
+// anybody's help.
 const (
 	containersName  = "containers.json"
 	containersTemp  = "containers.json.tmp"
@@ -45,10 +45,10 @@ func (h *Host) loadContainers() error {
 			return fmt.Errorf("%s: %w: %w", h.fs.Path(containersName), engine.ErrCorrupt, err)
 		}
 		for _, t := range all {
-			if d.Container(t.Name) != nil || h.WasDropped(t.Number<<32) {
-				continue // it is in the description meanwhile, or is gone
+			if n := d.NumberOf(t.Name); n != 0 && n != t.Number || h.WasDropped(t.Number<<32) {
+				continue // another one of the name is in the description meanwhile, or it is gone
 			}
-			if d, err = d.With(t); err != nil {
+			if d, err = d.Newest(t); err != nil {
 				return fmt.Errorf("%s: %w", h.fs.Path(containersName), err)
 			}
 		}
@@ -58,7 +58,8 @@ func (h *Host) loadContainers() error {
 }
 
 // AddContainer tells the node of a container, which has a number. If its groups begin on this node,
-// the node opens their replicas. A container that the node has stays as it is. The list of
+// the node opens their replicas. Of a container that the node has, a newer revision of the index policy is
+// put into use, and all else stays as it is. The list of
 // containers is durable before the first replica is. One that was dropped is ignored. Errors:
 // cluster.ErrDescription for a container that does not fit, ErrChange for one that is there with
 // another definition, or while another one of the name is being dropped. After another error a later call goes on.
@@ -82,14 +83,20 @@ func (h *Host) AddContainer(ctx context.Context, t cluster.Container) error {
 		if now, err = h.takeContainer(now, t); err != nil {
 			return err
 		}
-	} else if known.Number != t.Number || !reflect.DeepEqual(known.PartitionKey, t.PartitionKey) {
-		return fmt.Errorf("container %q is there with number %d and key %v: %w", t.Name, known.Number, known.PartitionKey, ErrChange)
-	} else if !h.adding[t.Number] {
+	} else if number := now.NumberOf(t.Name); number != t.Number || !slices.Equal(known.PartitionKey, t.PartitionKey) || known.DefaultTTL != t.DefaultTTL {
+		return fmt.Errorf("container %q is there with number %d, key %v and default_ttl %d: %w", t.Name, number, known.PartitionKey, known.DefaultTTL, ErrChange)
+	} else if t.Revision > known.Revision {
+		var err error
+		if now, err = h.redefine(ctx, now, t); err != nil {
+			return err
+		}
+	}
+	if !h.adding[t.Number] {
 		return nil
 	}
 	// Of a container that the store may have the node knows already, and so drops it.
-	if _, err := h.db.EnsureContainer(ctx, t.Name, t.Def()); err != nil {
-		return fmt.Errorf("container %q: %w", t.Name, err)
+	if err := h.ensure(ctx, &t); err != nil {
+		return err
 	}
 	if err := h.beginGroups(ctx, now, t.Name); err != nil {
 		return err
@@ -107,22 +114,21 @@ func (h *Host) takeContainer(before *cluster.Cluster, t cluster.Container) (*clu
 	if err != nil {
 		return nil, err
 	}
-	var added []cluster.Container
-	for _, o := range now.Containers {
-		if o.Number >= cluster.FirstNumber {
-			added = append(added, o)
-		}
-	}
-	b, err := json.MarshalIndent(added, "", "  ")
-	if err != nil {
-		return nil, err
-	}
-	if err = vfs.WriteFileAtomic(h.fs, containersTemp, containersName, append(b, '\n')); err != nil {
+	if err = h.noteContainers(now); err != nil {
 		return nil, err
 	}
 	h.described.Store(now)
 	h.adding[t.Number] = true
 	return now, nil
+}
+
+// noteContainers makes the list of containers.json durable.
+func (h *Host) noteContainers(d *cluster.Cluster) error {
+	b, err := json.MarshalIndent(d.Later(), "", "  ")
+	if err != nil {
+		return err
+	}
+	return vfs.WriteFileAtomic(h.fs, containersTemp, containersName, append(b, '\n'))
 }
 
 // beginGroups makes and opens those groups of a container that begin on this node. It goes on with what an earlier call

@@ -101,9 +101,12 @@ type Config struct {
 	// whichever has the name. It returns when no acknowledged write to it can come any more. Nil: no container is
 	// dropped.
 	Drop func(ctx context.Context, name string, number uint64) error
-	// Create makes a container in the whole cluster, for a client: of its name, key and partitions. It returns when
-	// the cluster has decided so. Nil: no container is made.
+	// Create makes a container in the whole cluster, for a client: of its name, key, partitions, index policy and default time to
+	// live. It returns when the cluster has decided so. Nil: no container is made.
 	Create func(ctx context.Context, t cluster.Container) error
+	// Redefine changes the index policy of a container in the whole cluster, for a client. It returns when the
+	// cluster has decided so. Nil: no definition changes.
+	Redefine func(ctx context.Context, name string, index engine.IndexPolicy) error
 	// Changed is called when what this node knows of a group has changed: the range, the members,
 	// or who leads. It must not wait. Nil: nobody wants to know.
 	Changed func(group uint64)
@@ -328,9 +331,8 @@ func (h *Host) openStores(ctx context.Context) error {
 		return err
 	}
 	for i := range d.Containers {
-		t := &d.Containers[i]
-		if _, err = h.db.EnsureContainer(ctx, t.Name, t.Def()); err != nil {
-			return fmt.Errorf("container %q: %w", t.Name, err)
+		if err = h.ensure(ctx, &d.Containers[i]); err != nil {
+			return err
 		}
 	}
 	if err = h.clearIncoming(); err != nil {

@@ -20,7 +20,7 @@ type Status struct {
 	Peers         []PeerStatus  `json:"peers"`
 	Groups        []GroupStatus `json:"groups"`
 	Incarnation   uint64        `json:"incarnation,omitempty"` // of the cluster
-	// Containers are those that were made while the cluster ran.
+	// Containers are those that were made, or changed, while the cluster ran.
 	Containers []cluster.Container `json:"containers,omitempty"`
 	// Dropped are the numbers of containers of which the node knows that they were dropped: it never
 	// serves these again.
@@ -90,11 +90,7 @@ func (h *Host) Status() Status {
 	}
 	d := h.description()
 	s.Incarnation = d.Incarnation
-	for _, t := range d.Containers {
-		if t.Number >= cluster.FirstNumber {
-			s.Containers = append(s.Containers, t)
-		}
-	}
+	s.Containers = d.Later()
 	for _, o := range h.Dropped() {
 		if !o.Pending {
 			s.Dropped = append(s.Dropped, o.Number)

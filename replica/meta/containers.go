@@ -37,8 +37,64 @@ func (s *Store) CreateContainer(ctx context.Context, t cluster.Container) (clust
 	return t, err
 }
 
-// FollowContainers calls f for each container that was made while the cluster ran, until ctx ends or
-// f returns an error. It may call f with the same one more than once.
+// SetIndexPolicy changes the index policy of a container, and returns its new definition. described is the container as the
+// description of the cluster has it, with its number, which counts if the store has none of the name; nil if there is none.
+// A policy that indexes the same as the present one changes nothing. Error: engine.ErrNoContainer.
+func (s *Store) SetIndexPolicy(ctx context.Context, name string, described *cluster.Container, index engine.IndexPolicy) (t cluster.Container, err error) {
+	for {
+		got, err := s.client.Get(ctx, s.nameKey(name))
+		if err != nil {
+			return t, err
+		}
+		number := uint64(0)
+		if len(got.Kvs) > 0 {
+			number, err = numberOf(got.Kvs[0])
+		} else if described != nil {
+			number = described.Number
+		}
+		if err != nil {
+			return t, err
+		}
+		key, dropped := s.key("containers", number), s.key("drops", number)
+		now, err := s.client.Txn(ctx).Then(clientv3.OpGet(key), clientv3.OpGet(dropped)).Commit()
+		if err != nil {
+			return t, err
+		}
+		revision := int64(0)
+		record := now.Responses[0].GetResponseRange().Kvs
+		switch {
+		case number == 0, len(now.Responses[1].GetResponseRange().Kvs) > 0:
+			return t, fmt.Errorf("container %q: %w", name, engine.ErrNoContainer)
+		case len(record) > 0:
+			revision, t = record[0].ModRevision, cluster.Container{}
+			if err = decodeJSON(record[0], &t); err != nil {
+				return t, err
+			}
+		case described != nil && described.Number == number:
+			t = *described
+		default: // the number was made in a store of before
+			return t, fmt.Errorf("container %q: %w", name, engine.ErrNoContainer)
+		}
+		if cluster.SameIndex(t.Index, index) {
+			return t, nil
+		}
+		t.Index = index
+		t.Revision++
+		value, err := json.Marshal(t)
+		if err != nil {
+			return t, err
+		}
+		done, err := s.client.Txn(ctx).
+			If(clientv3.Compare(clientv3.ModRevision(key), "=", revision), clientv3.Compare(clientv3.CreateRevision(dropped), "=", 0)).
+			Then(clientv3.OpPut(key, string(value))).Commit()
+		if err != nil || done.Succeeded {
+			return t, err
+		}
+	}
+}
+
+// FollowContainers calls f for each container that was made or changed while the cluster ran, and again when it is changed, until
+// ctx ends or f returns an error. It may call f with the same one more than once.
 func (s *Store) FollowContainers(ctx context.Context, f func(cluster.Container) error) error {
 	return s.follow(ctx, "containers", follower{
 		restart: func() {},
@@ -105,7 +161,7 @@ func (s *Store) FollowDrains(ctx context.Context, loaded func(), f func(node top
 type Picture struct {
 	Nodes      []Node
 	Draining   map[topology.NodeID]bool
-	Containers []cluster.Container // that were made while the cluster ran
+	Containers []cluster.Container // that were made, or changed, while the cluster ran
 	Dropped    []Dropped
 	Groups     []*topology.Group
 	Planner    topology.NodeID // the node that plans; 0: none

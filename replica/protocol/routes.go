@@ -19,6 +19,7 @@ const (
 	Introduce                 // node First has the address Text; of no group
 	Drop                      // container Text, with all its groups: the one with number First; 0: whichever has the name; of no group
 	Create                    // the container that Text describes, as JSON of cluster.Container; of no group
+	Redefine                  // the container whose name Text has, as JSON of cluster.Container, gets the index policy there; of no group
 )
 
 // Change asks the leader of a group for a change.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -81,11 +82,9 @@ func (c *backupCommand) Run(ctx context.Context, e *environment) error {
 	done := make(map[topology.GroupID]backupGroup)
 	rest, made := o.remnants(ctx, c.Region)
 	for _, name := range slices.Sorted(maps.Keys(made)) {
-		if o.present().Container(name) == nil {
-			b.Containers = append(b.Containers, made[name])
-		}
+		b.Containers = append(b.Containers, made[name])
 	}
-	b.Containers = slices.Concat(o.present().Containers, b.Containers)
+	b.Containers = newest(o.present(), b.Containers)
 	// Until no group has split or moved since it was exported, and all are known: a node that has just
 	// started does not tell of its groups yet, and one answer may come long before the others.
 	for until := time.Now().Add(c.Wait); ; {
@@ -241,6 +240,20 @@ func writeSynced(name string, fill func(io.Writer) error) error {
 		err = f.Sync()
 	}
 	return errors.Join(err, f.Close())
+}
+
+// newest returns the containers of a description, in the newest definition of each, and then others that were made later.
+func newest(d *cluster.Cluster, later []cluster.Container) []cluster.Container {
+	out := slices.Clone(d.Containers)
+	for _, t := range later {
+		at := slices.IndexFunc(out, func(o cluster.Container) bool { return o.Name == t.Name })
+		if at < 0 {
+			out = append(out, t)
+		} else if known := &out[at]; cmp.Or(known.Number, d.NumberOf(t.Name)) == t.Number && known.Revision < t.Revision {
+			known.Index, known.Revision = t.Index, t.Revision
+		}
+	}
+	return out
 }
 
 func compareGroups(x, y *backupGroup) int {

@@ -163,6 +163,8 @@ type containerCommand struct {
 	Dir       string   `arg:"" help:"Directory that init has made."`
 	Container string   `arg:"" help:"The container: name:partition key path:partitions."`
 	Readers   []string `help:"Regions in which it has readers: replicas that do not vote." placeholder:"REGION"`
+	Index     string   `help:"Index policy, as JSON; all: everything is indexed. Default: nothing is." placeholder:"POLICY"`
+	TTL       int64    `name:"ttl" help:"Seconds that items live after their last write that do not say it; -1: for ever. 0: no item expires."`
 	etcdFlags
 }
 
@@ -172,7 +174,10 @@ func (c *containerCommand) Run(ctx context.Context, e *environment) error {
 	if err != nil {
 		return cli.Usage(err)
 	}
-	t.Regions = c.Readers
+	t.Regions, t.DefaultTTL = c.Readers, c.TTL
+	if t.Index, err = parseIndex(c.Index); err != nil {
+		return cli.Usage(err)
+	}
 	o, p, err := openPicture(ctx, c.Dir, &c.etcdFlags)
 	if err != nil {
 		return err

@@ -73,7 +73,7 @@ type promotion struct {
 	best   map[uint64]*remnant          // by group
 	voters map[uint64]bool              // nodes that the readers know as those of voters
 	answer map[uint64]bool              // nodes that have answered
-	made   map[string]cluster.Container // while the cluster ran
+	made   map[string]cluster.Container // or changed, while the cluster ran
 	// dropped are the numbers of containers of which a node knows that they were dropped.
 	dropped []uint64
 	lost    []uint64 // nodes that must not come back
@@ -99,7 +99,9 @@ func (p *promotion) hear(s *nodeStatus) error {
 		if known, found := p.made[t.Name]; found && known.Number != t.Number {
 			return fmt.Errorf("container %q has number %d on one node and %d on node %d", t.Name, known.Number, t.Number, s.Node)
 		}
-		p.made[t.Name] = t
+		if t.Revision >= p.made[t.Name].Revision {
+			p.made[t.Name] = t
+		}
 	}
 	n := p.d.Node(s.Node)
 	for _, g := range s.Status.Groups {
@@ -167,11 +169,11 @@ func (p *promotion) next() (*cluster.Cluster, error) {
 	}
 	slices.Sort(d.Promotion.Lost)
 	p.lost = d.Promotion.Lost
+	var later []cluster.Container
 	for _, name := range slices.Sorted(maps.Keys(p.made)) {
-		if d.Container(name) == nil {
-			d.Containers = append(d.Containers, p.made[name])
-		}
+		later = append(later, p.made[name])
 	}
+	d.Containers = newest(d, later)
 	for i := range d.Containers {
 		t := &d.Containers[i]
 		t.Regions = slices.DeleteFunc(t.Regions, func(r string) bool { return r == p.region || gone[r] })

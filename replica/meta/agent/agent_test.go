@@ -314,7 +314,7 @@ func TestContainerRefused(t *testing.T) {
 }
 
 // TestDropContainer: a container is dropped that nodes have. Its name is free when all have heard, and a
-// container is made again under it.
+// container is made again under it, of which another index policy comes to all nodes.
 func TestDropContainer(t *testing.T) {
 	r := newRig(t, placement.Policy{Grace: time.Hour})
 	r.until("the map", func() bool { return len(r.agents[1].Map().Groups("items")) == 4 })
@@ -339,6 +339,21 @@ func TestDropContainer(t *testing.T) {
 	if err := r.agents[1].CreateContainer(ctx, next); !errors.Is(err, engine.ErrInvalid) {
 		t.Error("no partition: ", err)
 	}
+	if err := r.agents[1].SetIndexPolicy(ctx, "items", engine.IndexPolicy{Include: []string{"n"}}); !errors.Is(err, engine.ErrInvalid) {
+		t.Error("a policy that cannot be: ", err)
+	}
+	if err := r.agents[1].SetIndexPolicy(ctx, "none", engine.IndexAll()); !errors.Is(err, engine.ErrNoContainer) {
+		t.Error("no container: ", err)
+	}
+	must(t, r.agents[1].SetIndexPolicy(ctx, "items", engine.IndexAll()))
+	r.until("the index policy", func() bool {
+		for _, h := range r.hosts {
+			if c, err := h.DB().Container("items"); err != nil || len(c.Def().Index.Include) == 0 {
+				return false
+			}
+		}
+		return true
+	})
 	r.until("the next one in the map", func() bool { return len(r.agents[1].Map().Groups("items")) == 2 && r.whole() })
 	r.put("key", 2, 10)
 }

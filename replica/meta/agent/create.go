@@ -11,7 +11,7 @@ import (
 	"github.com/cleavestore/cleave/replica/group"
 )
 
-// CreateContainer makes a container of the cluster with a name, a key and partitions, on the nodes of the main region
+// CreateContainer makes a container of the cluster with a name, a key, partitions, an index policy and a default time to live, on the nodes of the main region
 // that hold a lease and are not drained. It is a host.Config.Create. Errors: engine.ErrExists if there is one with
 // the name, or one is being dropped; engine.ErrInvalid for one that cannot be; group.ErrBusy if there are too
 // few nodes now; those of the metadata store.
@@ -38,5 +38,22 @@ func (a *Agent) CreateContainer(ctx context.Context, t cluster.Container) error 
 		return errors.Join(engine.ErrInvalid, err)
 	}
 	_, err := a.cfg.Store.CreateContainer(ctx, t)
+	return err
+}
+
+// SetIndexPolicy changes the index policy of a container of the cluster. It is a host.Config.Redefine. Errors:
+// engine.ErrNoContainer; engine.ErrInvalid for a policy that cannot be; those of the metadata store.
+func (a *Agent) SetIndexPolicy(ctx context.Context, name string, index engine.IndexPolicy) error {
+	d := a.cfg.Host.Cluster()
+	described := d.Container(name)
+	if described != nil {
+		t := *described
+		t.Number = d.NumberOf(name)
+		described = &t
+	}
+	if err := cluster.CheckIndex(index); err != nil {
+		return fmt.Errorf("%w: container %q: %w", engine.ErrInvalid, name, err)
+	}
+	_, err := a.cfg.Store.SetIndexPolicy(ctx, name, described, index)
 	return err
 }

@@ -1,0 +1,97 @@
+package cluster
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/cleavestore/cleave/engine"
+	"github.com/cleavestore/cleave/index"
+)
+
+// The definition of a container is the same on all nodes, except for a while the index policy. Indexes belong to
+// the files of one store: queries are right whatever is indexed, so nodes may take a change at different
+// times, and the entries of a group do not know of it. All else decides what an entry does, and
+// is fixed.
+
+// NoExpiry as Container.DefaultTTL says that items live for ever that do not say it.
+const NoExpiry = -1
+
+// Def returns the container's definition in the store of each node.
+func (c *Container) Def() engine.ContainerDef {
+	def := engine.ContainerDef{PartitionKey: c.PartitionKey, MinPartitions: c.Partitions, Replicated: true, Index: c.Index}
+	if def.DefaultTTL = time.Duration(c.DefaultTTL) * time.Second; c.DefaultTTL == NoExpiry {
+		def.DefaultTTL = engine.NoExpiry
+	}
+	return def
+}
+
+// SecondsOf returns a default time to live of the engine as Container.DefaultTTL has it, in whole seconds.
+func SecondsOf(ttl time.Duration) int64 {
+	if ttl == engine.NoExpiry {
+		return NoExpiry
+	}
+	return int64(ttl / time.Second)
+}
+
+// checkDefinition checks what a description may leave out.
+func (c *Container) checkDefinition() error {
+	if c.DefaultTTL < NoExpiry || c.DefaultTTL > math.MaxInt32 {
+		return fmt.Errorf("default_ttl %d: 0, -1, or 1 to %d seconds", c.DefaultTTL, math.MaxInt32)
+	}
+	return CheckIndex(c.Index)
+}
+
+// CheckIndex returns an error for an index policy that cannot be.
+func CheckIndex(p engine.IndexPolicy) error {
+	if _, err := index.Compile(index.Policy(p)); err != nil {
+		return fmt.Errorf("index: %w", err)
+	}
+	return nil
+}
+
+// SameIndex reports whether two policies index the same.
+func SameIndex(a, b engine.IndexPolicy) bool {
+	x, y := index.Policy(a), index.Policy(b)
+	if x.Empty() || y.Empty() {
+		return x.Empty() && y.Empty()
+	}
+	have, err := index.Compile(x)
+	if err != nil {
+		return false
+	}
+	asked, err := index.Compile(y)
+	return err == nil && have.Fingerprint() == asked.Fingerprint()
+}
+
+// Newest returns the description with a container as some node or the metadata store knows it: With, if the
+// description has none of the name and the number, and else with the newer one of the two index policies.
+// Errors: ErrDescription.
+func (c *Cluster) Newest(t Container) (*Cluster, error) {
+	at := slices.IndexFunc(c.Containers, func(o Container) bool { return o.Name == t.Name })
+	if at < 0 || c.number(at) != t.Number {
+		return c.With(t)
+	}
+	if t.Revision <= c.Containers[at].Revision {
+		return c, nil
+	}
+	if err := t.checkDefinition(); err != nil {
+		return nil, fmt.Errorf("%w: container %q: %w", ErrDescription, t.Name, err)
+	}
+	out := *c
+	out.Containers = slices.Clone(c.Containers)
+	out.Containers[at].Index, out.Containers[at].Revision = t.Index, t.Revision
+	return &out, nil
+}
+
+// Later returns the containers that are not, or not so, in the description that all nodes had at first: those that were made or
+// changed while the cluster ran. Each has its number.
+func (c *Cluster) Later() (out []Container) {
+	for at, t := range c.Containers {
+		if t.Number = c.number(at); t.Number >= FirstNumber || t.Revision > 0 {
+			out = append(out, t)
+		}
+	}
+	return out
+}

@@ -1,0 +1,69 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/cleavestore/cleave/engine"
+	"github.com/cleavestore/cleave/replica/cluster"
+)
+
+// The definition of a container is in the description, and the store has it too. A change goes to containers.json
+// first, then to the store, and then into the description. A crash before the end leaves what the next start, or
+// the next call of AddContainer, completes.
+
+// ensure makes a container in the store, or gives the one that is there the index policy of its definition.
+// Error: cluster.ErrDescription, if it differs from its definition otherwise.
+func (h *Host) ensure(ctx context.Context, t *cluster.Container) error {
+	def := t.Def()
+	c, err := h.db.Container(t.Name)
+	if errors.Is(err, engine.ErrNoContainer) {
+		if _, err = h.db.EnsureContainer(ctx, t.Name, def); err != nil {
+			return fmt.Errorf("container %q: %w", t.Name, err)
+		}
+		return nil
+	} else if err != nil {
+		return err
+	}
+	if have := c.Def().DefaultTTL; have != def.DefaultTTL {
+		return fmt.Errorf("container %q: %w: default_ttl is %d, and this node has it with %d", t.Name, cluster.ErrDescription, t.DefaultTTL, cluster.SecondsOf(have))
+	}
+	index := def.Index
+	def.Index = engine.IndexPolicy{}
+	if _, err = h.db.EnsureContainer(ctx, t.Name, def); err != nil {
+		return fmt.Errorf("container %q: %w", t.Name, err)
+	}
+	if cluster.SameIndex(c.Def().Index, index) {
+		return nil
+	}
+	if _, err = c.SetIndexPolicy(ctx, index); err != nil {
+		return fmt.Errorf("container %q: %w", t.Name, err)
+	}
+	return nil
+}
+
+// redefine takes in a newer definition of a container that the node has.
+func (h *Host) redefine(ctx context.Context, before *cluster.Cluster, t cluster.Container) (*cluster.Cluster, error) {
+	now, err := before.Newest(t)
+	if err != nil {
+		return nil, err
+	}
+	if err = h.noteContainers(now); err != nil {
+		return nil, err
+	}
+	if err = h.ensure(ctx, now.Container(t.Name)); err != nil {
+		return nil, err
+	}
+	h.described.Store(now)
+	return now, nil
+}
+
+// RedefineEverywhere changes the index policy of a container in the whole cluster, as Config.Redefine does. Error: ErrChange, if the
+// cluster has no metadata store; those of Config.Redefine.
+func (h *Host) RedefineEverywhere(ctx context.Context, name string, index engine.IndexPolicy) error {
+	if h.cfg.Redefine == nil {
+		return fmt.Errorf("container %q: the cluster has no metadata store, so its containers are as the description says: %w", name, ErrChange)
+	}
+	return h.cfg.Redefine(ctx, name, index)
+}
