@@ -13,35 +13,53 @@ import (
 	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/gateway"
 	"github.com/cleavestore/cleave/replica/client"
+	"github.com/cleavestore/cleave/replica/cluster"
 	"github.com/cleavestore/cleave/replica/command"
 )
 
-// items is a container of the cluster. Container is that of the model, which has no items: KeyOf and
+// items is a container of the cluster. Container is that of the model, which has no items, and what the cluster indexes: KeyOf and
 // Explain are its methods.
 type items struct {
 	*engine.Container
 	s    *Store
 	name string
+	ttl  time.Duration // default time to live, which stays so
 	*ranges
 }
 
-// Def implements gateway.Items: the default time to live is none and stays so.
+// Def implements gateway.Items. The cluster applies the default time to live, so no write has to say it.
 func (c *items) Def() engine.ContainerDef {
 	def := c.Container.Def()
-	def.MutableTTL = true
+	def.DefaultTTL, def.MutableTTL = c.ttl, true
 	return def
 }
 
 // SetDefaultTTL implements gateway.Items.
 func (c *items) SetDefaultTTL(_ context.Context, ttl time.Duration) error {
-	if ttl != 0 {
-		return lacks("defaultTtl")
+	if ttl != c.ttl {
+		return lacks("a change of defaultTtl")
 	}
 	return nil
 }
 
-// SetIndexPolicy implements gateway.Items. Queries read documents, whatever the policy says.
-func (c *items) SetIndexPolicy(context.Context, engine.IndexPolicy) error { return nil }
+// SetIndexPolicy implements gateway.Items. The nodes follow when they hear of it, and results are right meanwhile.
+func (c *items) SetIndexPolicy(ctx context.Context, p engine.IndexPolicy) error {
+	within, cancel := c.s.bound(ctx)
+	defer cancel()
+	if err := c.s.c.SetIndexPolicy(within, c.name, p); err != nil {
+		return answer(ctx, err)
+	}
+	return c.explainBy(ctx, p)
+}
+
+// explainBy has Explain go by an index policy.
+func (c *items) explainBy(ctx context.Context, p engine.IndexPolicy) error {
+	if cluster.SameIndex(c.Container.Def().Index, p) {
+		return nil
+	}
+	_, err := c.Container.SetIndexPolicy(ctx, p)
+	return err
+}
 
 // SetThroughput implements gateway.Items. No throughput is enforced.
 func (c *items) SetThroughput(context.Context, float64) error { return nil }

@@ -15,6 +15,7 @@ import (
 	"github.com/cleavestore/cleave/internal/vfs"
 	"github.com/cleavestore/cleave/replica/client"
 	"github.com/cleavestore/cleave/replica/cluster"
+	"github.com/cleavestore/cleave/replica/group"
 	"github.com/cleavestore/cleave/replica/protocol"
 )
 
@@ -139,17 +140,28 @@ func (s *Store) Container(ctx context.Context, name string, def engine.Container
 	if err := s.c.Lookup(within, name); err != nil {
 		return nil, answer(ctx, err)
 	}
-	return s.items(ctx, name, def)
+	if len(def.PartitionKey) == 0 {
+		return &items{s: s, name: name, ranges: &ranges{}}, nil // nobody wants more than to know whether it is there
+	}
+	t, err := s.c.Definition(within, name)
+	if errors.Is(err, group.ErrBusy) {
+		err = &gateway.Fault{Status: http.StatusServiceUnavailable, RetryAfter: retryAfter, Message: err.Error()}
+	}
+	if err != nil {
+		return nil, answer(ctx, err)
+	}
+	return s.items(ctx, &t)
 }
 
 // items returns a container that the cluster has.
-func (s *Store) items(ctx context.Context, name string, def engine.ContainerDef) (*items, error) {
-	it := &items{s: s, name: name, ranges: &ranges{}}
-	if len(def.PartitionKey) == 0 {
-		return it, nil // nobody wants more than to know whether it is there
-	}
+func (s *Store) items(ctx context.Context, t *cluster.Container) (*items, error) {
+	def := t.Def()
+	it := &items{s: s, name: t.Name, ttl: def.DefaultTTL, ranges: &ranges{}}
 	var err error
-	it.Container, err = s.model.EnsureContainer(ctx, name, engine.ContainerDef{PartitionKey: def.PartitionKey})
+	it.Container, err = s.model.EnsureContainer(ctx, t.Name, engine.ContainerDef{PartitionKey: t.PartitionKey})
+	if err == nil {
+		err = it.explainBy(ctx, t.Index)
+	}
 	return it, err
 }
 
@@ -158,8 +170,6 @@ func supports(def *engine.ContainerDef) error {
 	switch {
 	case def.HashVersion == 1:
 		return lacks("a partition key of version 1")
-	case def.DefaultTTL != 0:
-		return lacks("defaultTtl")
 	case len(def.UniqueKeys) > 0:
 		return lacks("unique keys")
 	case def.ChangeRetention != 0:
@@ -168,20 +178,23 @@ func supports(def *engine.ContainerDef) error {
 	return nil
 }
 
-// CreateContainer implements gateway.Store. The cluster has no indexes and no throughput.
+// CreateContainer implements gateway.Store. The cluster has no throughput.
 func (s *Store) CreateContainer(ctx context.Context, name string, def engine.ContainerDef) (gateway.Items, error) {
 	if err := supports(&def); err != nil {
 		return nil, err
 	}
 	within, cancel := s.bound(ctx)
 	defer cancel()
-	err := s.c.CreateContainer(within, cluster.Container{Name: name, PartitionKey: def.PartitionKey, Partitions: max(1, def.MinPartitions)})
+	t := &cluster.Container{
+		Name: name, PartitionKey: def.PartitionKey, Partitions: max(1, def.MinPartitions), Index: def.Index, DefaultTTL: cluster.SecondsOf(def.DefaultTTL),
+	}
+	err := s.c.CreateContainer(within, *t)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.foreign[name] = errors.Is(err, engine.ErrExists); err != nil {
 		return nil, answer(ctx, err)
 	}
-	return s.items(ctx, name, def)
+	return s.items(ctx, t)
 }
 
 // EnsureContainer implements gateway.Store: it takes the catalogue over from the gateway before.
@@ -193,7 +206,7 @@ func (s *Store) EnsureContainer(ctx context.Context, name string, def engine.Con
 	if err != nil && !errors.Is(err, engine.ErrExists) {
 		return nil, err
 	}
-	it, err := s.items(ctx, name, def)
+	it, err := s.items(ctx, &cluster.Container{Name: name, PartitionKey: def.PartitionKey})
 	if err != nil {
 		return nil, err
 	}
