@@ -49,6 +49,9 @@ func (r *Rig) OnDrop(drop func(ctx context.Context, name string, number uint64) 
 	}
 }
 
+// SetClock has the clock of a node's commands be ahead by some time, from its next start on.
+func (r *Rig) SetClock(node uint64, ahead time.Duration) { r.r.clocks[node] = ahead }
+
 // CloseNode closes a node as a SIGTERM does.
 func (r *Rig) CloseNode(node uint64) error {
 	h := r.r.hosts[node]

@@ -45,6 +45,7 @@ type rig struct {
 	stopAt  func(*vfs.Faulty)        // nil: no disk stops
 	slow    map[uint64]*atomic.Int64 // by which time the clock of a node's store is behind
 	ahead   map[uint64]*atomic.Int64 // by which time the wall clock of a node is ahead of its monotonic one
+	clocks  map[uint64]time.Duration // by which time the clock of a node's commands is ahead; negative: behind
 
 	keep      uint64 // what logs keep, see Config; 0: one entry, and the default
 	keepBytes int64
@@ -60,7 +61,7 @@ func newRig(t testing.TB, partitions int) *rig {
 
 func newServingRig(t testing.TB, partitions int, serve func(context.Context, *Host, *transport.Conn)) *rig {
 	t.Helper()
-	r := &rig{t: t, serve: serve, creds: make(map[uint64]*transport.Credentials), disks: make(map[uint64]*vfs.Mem), stores: make(map[uint64]*vfs.Mem), faulty: make(map[uint64]*vfs.Faulty), hosts: make(map[uint64]*Host), acked: make(map[string]int), slow: make(map[uint64]*atomic.Int64), ahead: make(map[uint64]*atomic.Int64)}
+	r := &rig{t: t, serve: serve, creds: make(map[uint64]*transport.Credentials), disks: make(map[uint64]*vfs.Mem), stores: make(map[uint64]*vfs.Mem), faulty: make(map[uint64]*vfs.Faulty), hosts: make(map[uint64]*Host), acked: make(map[string]int), slow: make(map[uint64]*atomic.Int64), ahead: make(map[uint64]*atomic.Int64), clocks: make(map[uint64]time.Duration)}
 	r.cluster = &cluster.Cluster{Containers: []cluster.Container{{Name: "items", PartitionKey: []string{"/k"}, Partitions: partitions}}}
 	dir := t.TempDir()
 	a, err := transport.NewAuthority(dir, time.Now())
@@ -109,7 +110,7 @@ func (r *rig) start(id uint64) error {
 		r.stopAt(disk)
 	}
 	begun := time.Now()
-	o := &engine.Options{MemoryBudget: 16 << 20, LogFileBytes: 256 << 10}
+	o := &engine.Options{MemoryBudget: 16 << 20, LogFileBytes: 256 << 10, ExpiryGrace: time.Second}
 	clock := func() time.Time { return time.Now().Add(-time.Duration(r.slow[id].Load())) }
 	testenv.Put(o, &testenv.Env{
 		FS: func() vfs.FS { return store }, Clock: clock, Steady: func() time.Duration { return time.Since(begun) }, Pause: func(time.Duration) {},
@@ -123,7 +124,7 @@ func (r *rig) start(id uint64) error {
 	}
 	h, err := Open(context.Background(), Config{
 		Node: id, Cluster: r.cluster, Dir: "store", Engine: o, Workers: 2, fs: disk, keepEntries: cmp.Or(r.keep, 1), keepBytes: r.keepBytes, keepFiles: 1, Client: r.serve,
-		Clock: func() time.Time { return time.Now().Add(time.Duration(r.ahead[id].Load())) },
+		Clock: func() time.Time { return time.Now().Add(time.Duration(r.ahead[id].Load()) + r.clocks[id]) },
 		Network: func(handler transport.Handler) (Network, error) {
 			return transport.New(transport.Config{Node: id, Credentials: r.creds[id], Incarnation: r.cluster.Incarnation, Peers: peers, Listener: r.net.Listen(address(id)), Dial: r.net.Dialer(address(id)), Handler: handler}), nil
 		},
