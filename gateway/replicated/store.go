@@ -170,8 +170,6 @@ func supports(def *engine.ContainerDef) error {
 	switch {
 	case def.HashVersion == 1:
 		return lacks("a partition key of version 1")
-	case len(def.UniqueKeys) > 0:
-		return lacks("unique keys")
 	case def.ChangeRetention != 0:
 		return lacks("changeFeedPolicy")
 	}
@@ -186,7 +184,7 @@ func (s *Store) CreateContainer(ctx context.Context, name string, def engine.Con
 	within, cancel := s.bound(ctx)
 	defer cancel()
 	t := &cluster.Container{
-		Name: name, PartitionKey: def.PartitionKey, Partitions: max(1, def.MinPartitions), Index: def.Index, DefaultTTL: cluster.SecondsOf(def.DefaultTTL),
+		Name: name, PartitionKey: def.PartitionKey, Partitions: max(1, def.MinPartitions), Index: def.Index, DefaultTTL: cluster.SecondsOf(def.DefaultTTL), UniqueKeys: def.UniqueKeys,
 	}
 	err := s.c.CreateContainer(within, *t)
 	s.mu.Lock()

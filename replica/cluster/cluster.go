@@ -88,6 +88,9 @@ type Container struct {
 	// DefaultTTL is how many seconds items live after their last write that do not say it. NoExpiry: for
 	// ever. 0: no item expires, whatever it says.
 	DefaultTTL int64 `json:"default_ttl,omitempty"`
+	// UniqueKeys are sets of paths, as those of engine.ContainerDef: no two items of a logical partition have the same
+	// values at all paths of a set.
+	UniqueKeys [][]string `json:"unique_keys,omitempty"`
 	// Revision counts the changes of Index while the cluster ran. Of two definitions with one number the
 	// one with the higher revision is the newer.
 	Revision uint64 `json:"revision,omitempty"`

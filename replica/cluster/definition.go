@@ -8,6 +8,7 @@ import (
 
 	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/index"
+	"github.com/cleavestore/cleave/internal/definition"
 )
 
 // The definition of a container is the same on all nodes, except for a while the index policy. Indexes belong to
@@ -20,7 +21,7 @@ const NoExpiry = -1
 
 // Def returns the container's definition in the store of each node.
 func (c *Container) Def() engine.ContainerDef {
-	def := engine.ContainerDef{PartitionKey: c.PartitionKey, MinPartitions: c.Partitions, Replicated: true, Index: c.Index}
+	def := engine.ContainerDef{PartitionKey: c.PartitionKey, MinPartitions: c.Partitions, Replicated: true, Index: c.Index, UniqueKeys: c.UniqueKeys}
 	if def.DefaultTTL = time.Duration(c.DefaultTTL) * time.Second; c.DefaultTTL == NoExpiry {
 		def.DefaultTTL = engine.NoExpiry
 	}
@@ -35,12 +36,29 @@ func SecondsOf(ttl time.Duration) int64 {
 	return int64(ttl / time.Second)
 }
 
-// checkDefinition checks what a description may leave out.
+// checkDefinition checks what the store of each node will be given: one that cannot be would hold up every node.
 func (c *Container) checkDefinition() error {
 	if c.DefaultTTL < NoExpiry || c.DefaultTTL > math.MaxInt32 {
 		return fmt.Errorf("default_ttl %d: 0, -1, or 1 to %d seconds", c.DefaultTTL, math.MaxInt32)
 	}
-	return CheckIndex(c.Index)
+	if err := CheckIndex(c.Index); err != nil {
+		return err
+	}
+	def := c.Def()
+	in := definition.Def{
+		PartitionKey: def.PartitionKey, MinPartitions: def.MinPartitions, Replicated: true, Index: index.Policy(def.Index), DefaultTTL: def.DefaultTTL, UniqueKeys: def.UniqueKeys,
+	}
+	if err := in.Check(c.Name); err != nil {
+		return err
+	}
+	_, err := in.Compile()
+	return err
+}
+
+// Fixed reports whether two definitions are the same in all that cannot be changed.
+func (c *Container) Fixed(o *Container) bool {
+	return slices.Equal(c.PartitionKey, o.PartitionKey) && c.DefaultTTL == o.DefaultTTL &&
+		slices.EqualFunc(c.UniqueKeys, o.UniqueKeys, slices.Equal[[]string])
 }
 
 // CheckIndex returns an error for an index policy that cannot be.

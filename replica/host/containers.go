@@ -83,8 +83,9 @@ func (h *Host) AddContainer(ctx context.Context, t cluster.Container) error {
 		if now, err = h.takeContainer(now, t); err != nil {
 			return err
 		}
-	} else if number := now.NumberOf(t.Name); number != t.Number || !slices.Equal(known.PartitionKey, t.PartitionKey) || known.DefaultTTL != t.DefaultTTL {
-		return fmt.Errorf("container %q is there with number %d, key %v and default_ttl %d: %w", t.Name, number, known.PartitionKey, known.DefaultTTL, ErrChange)
+	} else if number := now.NumberOf(t.Name); number != t.Number || !known.Fixed(&t) {
+		return fmt.Errorf("container %q is there with number %d, key %v, unique keys %v and default_ttl %d: %w",
+			t.Name, number, known.PartitionKey, known.UniqueKeys, known.DefaultTTL, ErrChange)
 	} else if t.Revision > known.Revision {
 		var err error
 		if now, err = h.redefine(ctx, now, t); err != nil {

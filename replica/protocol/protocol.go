@@ -33,7 +33,8 @@
 //	                                  continuation | short one | documents read | bytes of them
 //	                      of changes: more (1) | position | n × (partition key | sequence | item)
 //	else:                 text of the error
-//	batch:                code (1) | code 0: n | n × (etag (8) | sequence | modified); else text
+//	batch:                code (1) | code 0: n | n × (etag (8) | sequence | modified);
+//	                      code of a unique key: text | id that was refused | id that has the values | n × path; else text
 //	item:                 length | id | etag (8) | modified | length | body
 //
 // Leader is the node that leads the group as far as the one who answers knows, 0 if it knows
@@ -254,7 +255,7 @@ func (h *Head) AppendOutcome(dst []byte, o *group.Outcome) []byte {
 	for i := range o.Results {
 		b := &o.Results[i]
 		if b.Err != nil {
-			dst = appendText(append(dst, codeOf(b.Err)), b.Err.Error())
+			dst = appendRefusal(dst, b.Err)
 			continue
 		}
 		dst = binary.AppendUvarint(append(dst, 0), uint64(len(b.Metas)))
@@ -322,7 +323,7 @@ func (p *Reply) Outcome() (o group.Outcome, err error) {
 	for n := r.count(2); n > 0 && !r.bad; n-- {
 		var b engine.BatchResult
 		if code := r.byte(); code != 0 {
-			b.Err = errorOf(code, string(r.bytes()))
+			b.Err = r.refusal(code)
 		} else {
 			for k := r.count(10); k > 0 && !r.bad; k-- {
 				b.Metas = append(b.Metas, engine.Meta{ETag: engine.ETag(r.fixed()), Seq: r.uvarint(), Modified: time.UnixMilli(int64(r.uvarint()))})

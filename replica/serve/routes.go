@@ -79,7 +79,7 @@ func alter(ctx context.Context, h *host.Host, c *protocol.Change) (added uint64,
 		if c.What == protocol.Redefine {
 			return 0, h.RedefineEverywhere(ctx, t.Name, t.Index)
 		}
-		return 0, h.CreateEverywhere(ctx, cluster.Container{Name: t.Name, PartitionKey: t.PartitionKey, Partitions: t.Partitions, Index: t.Index, DefaultTTL: t.DefaultTTL})
+		return 0, h.CreateEverywhere(ctx, cluster.Container{Name: t.Name, PartitionKey: t.PartitionKey, Partitions: t.Partitions, Index: t.Index, DefaultTTL: t.DefaultTTL, UniqueKeys: t.UniqueKeys})
 	case protocol.Introduce:
 		if _, _, err := net.SplitHostPort(c.Text); err != nil || c.First == 0 || c.First > uint64(topology.MaxNode) {
 			return 0, fmt.Errorf("%w: node %d at %q", protocol.ErrInvalid, c.First, c.Text)

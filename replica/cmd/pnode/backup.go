@@ -14,6 +14,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -312,7 +313,7 @@ func (c *restoreCommand) Run(ctx context.Context, e *environment) error {
 	cl.Refresh(ctx)
 	for _, t := range b.Containers {
 		if cl.GroupOf(t.Name, engine.StringKey("")) == 0 && !slices.ContainsFunc(cl.Descriptors(), func(g *topology.Group) bool { return g.Container == t.Name }) {
-			return fmt.Errorf("the cluster has no container %q: pnode container %s %s:%s:%d", t.Name, c.Dir, t.Name, joined(t.PartitionKey), t.Partitions)
+			return fmt.Errorf("the cluster has no container %q: pnode container %s %s", t.Name, c.Dir, arguments(&t))
 		}
 	}
 	total := int64(0)
@@ -328,12 +329,17 @@ func (c *restoreCommand) Run(ctx context.Context, e *environment) error {
 	return nil
 }
 
-func joined(paths []string) (out string) {
-	for i, p := range paths {
-		if i > 0 {
-			out += ","
-		}
-		out += p
+// arguments returns how a container is written for pnode container.
+func arguments(t *cluster.Container) string {
+	out := fmt.Sprintf("%s:%s:%d", t.Name, strings.Join(t.PartitionKey, ","), t.Partitions)
+	if policy, err := json.Marshal(t.Index); err == nil && string(policy) != "{}" {
+		out += " --index '" + string(policy) + "'"
+	}
+	if t.DefaultTTL != 0 {
+		out += fmt.Sprint(" --ttl=", t.DefaultTTL)
+	}
+	for _, paths := range t.UniqueKeys {
+		out += " --unique " + strings.Join(paths, ",")
 	}
 	return out
 }

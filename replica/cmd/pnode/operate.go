@@ -165,6 +165,7 @@ type containerCommand struct {
 	Readers   []string `help:"Regions in which it has readers: replicas that do not vote." placeholder:"REGION"`
 	Index     string   `help:"Index policy, as JSON; all: everything is indexed. Default: nothing is." placeholder:"POLICY"`
 	TTL       int64    `name:"ttl" help:"Seconds that items live after their last write that do not say it; -1: for ever. 0: no item expires."`
+	Unique    []string `help:"A unique key: its path, or several with commas. May be repeated." placeholder:"PATHS" sep:"none"`
 	etcdFlags
 }
 
@@ -175,6 +176,9 @@ func (c *containerCommand) Run(ctx context.Context, e *environment) error {
 		return cli.Usage(err)
 	}
 	t.Regions, t.DefaultTTL = c.Readers, c.TTL
+	for _, paths := range c.Unique {
+		t.UniqueKeys = append(t.UniqueKeys, strings.Split(paths, ","))
+	}
 	if t.Index, err = parseIndex(c.Index); err != nil {
 		return cli.Usage(err)
 	}

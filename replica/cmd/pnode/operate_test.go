@@ -49,8 +49,26 @@ func TestOperations(t *testing.T) {
 	one, err := newTrial(ctx, dir, []cluster.Container{{Name: "items", PartitionKey: []string{"/k"}, Partitions: 2}}, false, true)
 	must(t, err)
 	defer one.close()
-	if out := command(t, "container", dir, "orders:/k:2"); !strings.Contains(out, "2 groups on the nodes [1 2 3]") {
+	if out := command(t, "container", dir, "orders:/k:2", "--index", `{"include":["/n/?"]}`, "--ttl=-1", "--unique", "/n,/u", "--unique", "/v"); !strings.Contains(out, "2 groups on the nodes [1 2 3]") {
 		t.Error(out)
+	}
+	d, err := one.client.Definition(ctx, "orders")
+	must(t, err)
+	if d.DefaultTTL != cluster.NoExpiry || fmt.Sprint(d.UniqueKeys) != "[[/n /u] [/v]]" || fmt.Sprint(d.Index.Include) != "[/n/?]" {
+		t.Errorf("%+v", d)
+	}
+	command(t, "index", dir, "orders", "all")
+	command(t, "index", dir, "items", `{"include":["/n/?"]}`)
+	for _, name := range []string{"orders", "items"} {
+		if d, err = one.client.Definition(ctx, name); err != nil || d.Revision > 1 {
+			t.Errorf("%s: %+v, %v", name, d, err)
+		}
+	}
+	if status, _, errs := run(t, "index", dir, "none", "all"); status != 1 || !strings.Contains(errs, "none") {
+		t.Errorf("no such container: status %d, %s", status, errs)
+	}
+	if status, _, errs := run(t, "index", dir, "orders", `{"includes":[]}`); status == 0 || !strings.Contains(errs, "includes") {
+		t.Errorf("a policy that is none: status %d, %s", status, errs)
 	}
 	if status, _, errs := run(t, "container", dir, "orders:/k:2"); status != 1 || !strings.Contains(errs, "already exists") && !strings.Contains(errs, "exists") {
 		t.Errorf("a second one: status %d, %s", status, errs)
@@ -105,7 +123,7 @@ func TestOperations(t *testing.T) {
 	other, err := newTrial(ctx, two, []cluster.Container{{Name: "items", PartitionKey: []string{"/k"}, Partitions: 3}}, false, true)
 	must(t, err)
 	defer other.close()
-	if status, _, errs := run(t, "restore", saved, two); status != 1 || !strings.Contains(errs, "pnode container "+two+" orders:/k:2") {
+	if status, _, errs := run(t, "restore", saved, two); status != 1 || !strings.Contains(errs, "pnode container "+two+` orders:/k:2 --index '{"include":["/*"]}' --ttl=-1 --unique /n,/u --unique /v`) {
 		t.Errorf("without the container: status %d, %s", status, errs)
 	}
 	command(t, "container", two, "orders:/k:2")

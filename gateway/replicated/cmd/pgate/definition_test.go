@@ -132,3 +132,30 @@ func (g *gate) ttl() {
 		g.want(204, "DELETE", colls, "")
 	}
 }
+
+// unique has items want values that others have, alone and in a batch.
+func (g *gate) unique() {
+	t := g.t
+	const colls = "/dbs/shop/colls/users"
+	key := []string{pk, `["a"]`}
+	g.want(201, "POST", "/dbs/shop/colls", `{"id":"users","partitionKey":{"paths":["/k"]},"uniqueKeyPolicy":{"uniqueKeys":[{"paths":["/mail"]}]}}`)
+	g.want(201, "POST", colls+"/docs", `{"id":"1","k":"a","mail":"x"}`, key...)
+	for _, again := range []answer{
+		g.want(409, "POST", colls+"/docs", `{"id":"2","k":"a","mail":"x"}`, key...),
+		g.want(409, "POST", colls+"/docs", `{"id":"2","k":"a","mail":"x"}`, append(key, "x-ms-documentdb-is-upsert", "true")...),
+	} {
+		if again.head.Get("x-ms-substatus") != "3301" {
+			t.Errorf("%+v", again)
+		}
+	}
+	g.want(201, "POST", colls+"/docs", `{"id":"2","k":"b","mail":"x"}`, pk, `["b"]`)
+	batch := append(key, "x-ms-cosmos-is-batch-request", "true", "x-ms-cosmos-batch-atomic", "true")
+	a := g.want(207, "POST", colls+"/docs", `[{"operationType":"Create","resourceBody":{"id":"3","k":"a","mail":"y"}},{"operationType":"Create","resourceBody":{"id":"4","k":"a","mail":"x"}}]`, batch...)
+	var results []struct{ StatusCode, SubStatusCode int }
+	if err := json.Unmarshal([]byte(a.body), &results); err != nil || len(results) != 2 || results[0].StatusCode != 424 || results[1].StatusCode != 409 || results[1].SubStatusCode != 3301 {
+		t.Errorf("%s, %v", a.body, err)
+	}
+	g.want(404, "GET", colls+"/docs/3", "", key...)
+	g.want(204, "DELETE", colls+"/docs/1", "", key...)
+	g.want(201, "POST", colls+"/docs", `{"id":"2","k":"a","mail":"x"}`, key...)
+}

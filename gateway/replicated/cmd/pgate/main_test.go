@@ -205,7 +205,7 @@ func TestGateway(t *testing.T) {
 	if a := g.want(200, "GET", "/dbs/shop/colls/orders/pkranges", ""); !strings.Contains(a.body, `"_count":3`) {
 		t.Error(a.body)
 	}
-	for name, part := range map[string]func(*gate){"items": (*gate).items, "queries": (*gate).queries, "refusals": (*gate).refusals, "feeds": (*gate).feeds, "indexes": (*gate).indexes, "ttl": (*gate).ttl} {
+	for name, part := range map[string]func(*gate){"items": (*gate).items, "queries": (*gate).queries, "refusals": (*gate).refusals, "feeds": (*gate).feeds, "indexes": (*gate).indexes, "ttl": (*gate).ttl, "unique": (*gate).unique} {
 		t.Run(name, func(t *testing.T) { part(g.of(t)) })
 	}
 	t.Run("kill", func(t *testing.T) { g.of(t).kill(cluster) })
@@ -328,8 +328,8 @@ func (g *gate) queries() {
 func (g *gate) refusals() {
 	t := g.t
 	for path, body := range map[string]string{
-		"unique":  `{"id":"x","partitionKey":{"paths":["/k"]},"uniqueKeyPolicy":{"uniqueKeys":[{"paths":["/u"]}]}}`,
-		"version": `{"id":"x","partitionKey":{"paths":["/k"],"version":1}}`,
+		"version":   `{"id":"x","partitionKey":{"paths":["/k"],"version":1}}`,
+		"retention": `{"id":"x","partitionKey":{"paths":["/k"]},"changeFeedPolicy":{"retentionDuration":10}}`,
 	} {
 		if a := g.ask("POST", "/dbs/shop/colls", body); a.status != 501 {
 			t.Errorf("%s: %+v", path, a)
