@@ -45,7 +45,8 @@ func (h *Host) loadContainers() error {
 			return fmt.Errorf("%s: %w: %w", h.fs.Path(containersName), engine.ErrCorrupt, err)
 		}
 		for _, t := range all {
-			if n := d.NumberOf(t.Name); n != 0 && n != t.Number || h.WasDropped(t.Number<<32) {
+			n := d.NumberOf(t.Name)
+			if n != 0 && n != t.Number || n == 0 && t.Number < cluster.FirstNumber || h.WasDropped(t.Number<<32) {
 				continue // another one of the name is in the description meanwhile, or it is gone
 			}
 			if d, err = d.Newest(t); err != nil {
