@@ -122,6 +122,9 @@ type Edit struct {
 
 const timeAt = 1 + 16
 
+// mostTTL is the highest encoded time to live; a longer one is cut to it.
+const mostTTL = uint64(math.MaxInt64 / time.Millisecond)
+
 // Append appends the encoded command to dst.
 func (c *Command) Append(dst []byte) []byte {
 	dst = append(dst, Version)
@@ -169,10 +172,10 @@ func (o *Operation) append(dst []byte) []byte {
 	}
 	dst = append(binary.AppendUvarint(dst, uint64(len(body))), body...)
 	switch {
-	case o.TTL == engine.NoExpiry:
+	case o.TTL < 0:
 		dst = binary.AppendUvarint(dst, 1)
-	case o.TTL > 0:
-		dst = binary.AppendUvarint(dst, uint64(o.TTL/time.Millisecond)+1)
+	case o.TTL > 0: // less than a millisecond must not become that of ever
+		dst = binary.AppendUvarint(dst, min(uint64(max(o.TTL, time.Millisecond)/time.Millisecond)+1, mostTTL))
 	default:
 		dst = binary.AppendUvarint(dst, 0)
 	}
@@ -348,7 +351,7 @@ func (r *reader) operation() (o Operation) {
 	switch ttl := r.uvarint("ttl"); {
 	case ttl == 1:
 		o.TTL = engine.NoExpiry
-	case ttl > uint64(math.MaxInt64/time.Millisecond):
+	case ttl > mostTTL:
 		r.fail("ttl")
 	case ttl > 1:
 		o.TTL = time.Duration(ttl-1) * time.Millisecond

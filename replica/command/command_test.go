@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"math"
 	"reflect"
 	"testing"
 	"time"
@@ -77,6 +78,25 @@ func TestRoundTrip(t *testing.T) {
 	Stamp(encoded, later)
 	if got, err = Decode(encoded); err != nil || !got.Time.Equal(later) {
 		t.Errorf("stamped: %v, %v", got, err)
+	}
+}
+
+// TestTTL: a time to live keeps its meaning, also one that has no form of its own.
+func TestTTL(t *testing.T) {
+	const most = math.MaxInt64 / time.Millisecond * time.Millisecond
+	for _, tc := range []struct{ ttl, want time.Duration }{
+		{0, 0}, {time.Millisecond, time.Millisecond}, {2500 * time.Microsecond, 2 * time.Millisecond}, {90 * time.Second, 90 * time.Second},
+		{1, time.Millisecond}, {time.Millisecond - 1, time.Millisecond},
+		{engine.NoExpiry, engine.NoExpiry}, {-time.Second, engine.NoExpiry}, // as the engine has it
+		{most - time.Millisecond, most - time.Millisecond}, {most, most - time.Millisecond}, {math.MaxInt64, most - time.Millisecond},
+	} {
+		c := Command{Batches: []Batch{{Key: engine.StringKey("a"), Operations: []Operation{{Kind: Upsert, TTL: tc.ttl}}}}}
+		got, err := Decode(c.Append(nil))
+		if err != nil {
+			t.Errorf("%v: %v", tc.ttl, err)
+		} else if ttl := got.Batches[0].Operations[0].TTL; ttl != tc.want {
+			t.Errorf("%v: %v, want %v", tc.ttl, ttl, tc.want)
+		}
 	}
 }
 
