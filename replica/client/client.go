@@ -92,10 +92,6 @@ const (
 	longest = 100 * time.Millisecond
 )
 
-// mostCommand bounds a command with the name of its container, in bytes. A node closes the connection, which all
-// calls share, at a frame that is too large.
-const mostCommand = transport.MaxFrame - 64
-
 // errLink says that no answer came.
 var errLink = errors.New("no answer")
 
@@ -202,9 +198,6 @@ func (c *Client) batch(ctx context.Context, note func(group, index uint64), cont
 	cmd := command.Command{After: g.applied.Load(), Time: time.UnixMilli(0), Batches: []command.Batch{{Key: key, Operations: ops}}}
 	c.newID(&cmd.ID)
 	encoded := cmd.Append(nil)
-	if n := len(encoded) + len(container); n > mostCommand {
-		return nil, fmt.Errorf("batch of %d bytes, %d can be sent: %w", n, mostCommand, engine.ErrTooLarge)
-	}
 	var last error
 	unknown := false // an earlier try may have been carried out
 	for {
@@ -396,7 +389,8 @@ func (t *try) refused(node uint64, r *reply) {
 
 func (t *try) pause() { t.wait = min(backoff*time.Duration(max(t.count, 1)), longest) }
 
-// ask sends a request to a node and waits for its answer. sent says that the node may have got it.
+// ask sends a request to a node and waits for its answer. sent says that the node may have got it. A request that
+// is too large is answered engine.ErrTooLarge: a node would close the connection, which all calls share.
 func (c *Client) ask(ctx context.Context, node uint64, kind transport.Kind, fill func(dst []byte, number uint64) []byte) (r reply, sent bool) {
 	return c.askFor(ctx, c.cfg.TryTime, node, kind, fill)
 }
@@ -416,8 +410,22 @@ func (c *Client) askFor(ctx context.Context, most time.Duration, node uint64, ki
 	number := l.mu.number
 	l.mu.calls[number] = answer
 	l.mu.Unlock()
-	if !conn.Send(kind, func(dst []byte) []byte { return fill(dst, number) }) {
+	size := 0
+	if !conn.Send(kind, func(dst []byte) []byte {
+		b := fill(dst, number)
+		if size = len(b) - len(dst); size > transport.MaxFrame {
+			return nil
+		}
+		return b
+	}) {
 		err = fmt.Errorf("node %d: %w: its connection is closed, or takes nothing more", node, errLink)
+	}
+	if size > transport.MaxFrame {
+		l.mu.Lock()
+		delete(l.mu.calls, number)
+		l.mu.Unlock()
+		r.Err = fmt.Errorf("request of %d bytes, at most %d can be sent: %w", size, transport.MaxFrame, engine.ErrTooLarge)
+		return r, false
 	}
 	if err == nil {
 		timeout := c.timers.Get().(*time.Timer)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"github.com/cleavestore/cleave/partmap"
 	"github.com/cleavestore/cleave/replica/client"
 	"github.com/cleavestore/cleave/replica/protocol"
+	"github.com/cleavestore/cleave/replica/transport"
 )
 
 // all returns the results of a query over the whole key space, by pages. between is called behind each page.
@@ -162,6 +164,33 @@ func TestCreateWithoutMetadata(t *testing.T) {
 		err := c.CreateContainer(context.Background(), r.Cluster().Containers[0])
 		if !errors.Is(err, protocol.ErrChange) {
 			t.Error(err)
+		}
+		c.Close()
+		r.Close()
+	})
+}
+
+// TestQueryTooLarge: a result that no answer can have, and a query that no node would take, fail one call with an
+// error of the engine. The connections, on which others wait, remain.
+func TestQueryTooLarge(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, c := open(t, 1)
+		key := engine.StringKey("k")
+		_, err := c.Upsert(within(20*time.Second), "items", key, fmt.Appendf(nil, `{"id":"i","k":"k","s":"%s"}`, strings.Repeat("s", 1<<20)))
+		must(t, err)
+		list := "c.s" + strings.Repeat(",c.s", transport.MaxFrame>>20)
+		for name, q := range map[string]client.Query{
+			"result":     {Container: "items", Key: key, Text: "SELECT VALUE [" + list + "] FROM c"},
+			"parameters": {Container: "items", Key: key, Text: "SELECT VALUE 1 FROM c WHERE c.s = @s", Parameters: map[string]any{"@s": strings.Repeat("s", transport.MaxFrame)}},
+			"text":       {Container: "items", Key: key, Text: "SELECT VALUE 1 FROM c WHERE c.s = '" + strings.Repeat("s", transport.MaxFrame) + "'"},
+		} {
+			begun := time.Now()
+			if _, _, err := c.Query(within(20*time.Second), protocol.Strong, &q); !errors.Is(err, engine.ErrTooLarge) || time.Since(begun) > time.Second {
+				t.Errorf("%s: %v, after %v", name, err, time.Since(begun))
+			}
+		}
+		if _, err := c.Read(within(time.Second), protocol.Strong, "items", key, strings.Repeat("i", transport.MaxFrame)); !errors.Is(err, engine.ErrTooLarge) {
+			t.Errorf("read: %v", err)
 		}
 		c.Close()
 		r.Close()

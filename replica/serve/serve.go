@@ -69,14 +69,20 @@ type session struct {
 	export   export
 }
 
-// answer sends an answer. If too much waits already, the connection is closed: a client that
-// does not read gets no more, and asks elsewhere.
+// answer sends an answer, or engine.ErrTooLarge in place of one that no client would take. If too much
+// waits already, the connection is closed: a client that does not read gets no more, and asks elsewhere.
 func (s *session) answer(q *protocol.Request, fill func(h *protocol.Head, dst []byte) []byte) {
 	head := protocol.Head{Number: q.Number}
 	if q.Group != 0 {
 		head.Leader, head.Applied = s.h.Leader(q.Group)
 	}
-	if !s.c.Send(protocol.Answer, func(dst []byte) []byte { return fill(&head, dst) }) {
+	if !s.c.Send(protocol.Answer, func(dst []byte) []byte {
+		b := fill(&head, dst)
+		if n := len(b) - len(dst); n > transport.MaxFrame {
+			return head.AppendError(dst, fmt.Errorf("answer of %d bytes, at most %d can be sent: %w", n, transport.MaxFrame, engine.ErrTooLarge))
+		}
+		return b
+	}) {
 		s.c.Close()
 	}
 }

@@ -48,8 +48,8 @@ func newConn(raw *tls.Conn, in *frameReader, limit int) *Conn {
 	return c
 }
 
-// Send sends a frame whose payload fill appends to its argument. It does not wait. False:
-// the frame is dropped, since the connection is closed or too much waits already.
+// Send sends a frame whose payload fill appends to its argument. It does not wait. False: the frame
+// is dropped, since the connection is closed, too much waits already, or fill has returned nil.
 func (c *Conn) Send(kind Kind, fill func(dst []byte) []byte) bool {
 	c.mu.Lock()
 	if c.mu.closed || len(c.mu.buf) > c.limit {
@@ -59,7 +59,11 @@ func (c *Conn) Send(kind Kind, fill func(dst []byte) []byte) bool {
 	}
 	first := len(c.mu.buf) == 0
 	buf, start := beginFrame(c.mu.buf, kind)
-	c.mu.buf = endFrame(fill(buf), start)
+	if buf = fill(buf); buf == nil {
+		c.mu.Unlock()
+		return false
+	}
+	c.mu.buf = endFrame(buf, start)
 	c.mu.Unlock()
 	if first {
 		select {
