@@ -505,8 +505,13 @@ func (c *catalog) createContainer(ctx context.Context, d *database, p *container
 		return nil, err
 	}
 	if k.items, err = c.db.CreateContainer(ctx, k.record.Store, def); err != nil {
-		// What is left is dropped now, or when the store is opened again.
-		return nil, errors.Join(err, c.drop(context.WithoutCancel(ctx), func(ctx context.Context) error { return c.clear(ctx, &k.record) }))
+		// What is left is dropped now, or when the store is opened again. One that exists is somebody else's.
+		return nil, errors.Join(err, c.drop(context.WithoutCancel(ctx), func(ctx context.Context) error {
+			if errors.Is(err, engine.ErrExists) {
+				return c.erase(ctx, k.record.ID)
+			}
+			return c.clear(ctx, &k.record)
+		}))
 	}
 	k.attach(d)
 	c.mu.Lock()

@@ -19,6 +19,7 @@ import (
 	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/gateway/internal/document"
 	"github.com/cleavestore/cleave/gateway/internal/feedtag"
+	"github.com/cleavestore/cleave/gateway/internal/recent"
 	"github.com/cleavestore/cleave/gateway/internal/resourceid"
 	"github.com/cleavestore/cleave/gateway/internal/signature"
 	"github.com/cleavestore/cleave/internal/queryplan"
@@ -331,8 +332,8 @@ func FuzzHeaders(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Fuzz(func(t *testing.T, next, etag, authorization, session string) {
-		if at, bad := parseContinuation(next); bad == nil {
-			if again, bad := parseContinuation(at.String()); bad != nil || again != at {
+		if at, ok := recent.ParseToken(next); ok {
+			if again, ok := recent.ParseToken(at.String()); !ok || again != at {
 				t.Errorf("%q: %+v, then %+v", next, at, again)
 			}
 		}

@@ -124,7 +124,7 @@ func (c *call) list(rid, name string, all []map[string]any) error {
 		if st.Limit > 0 {
 			all = all[:min(st.Limit, len(all))]
 		}
-		c.w.Header().Set("x-ms-documentdb-query-metrics", metricsText(0, int64(len(all)), int64(len(all)), 0))
+		c.w.Header().Set("x-ms-documentdb-query-metrics", headertext.Metrics(0, int64(len(all)), int64(len(all)), 0))
 	}
 	// Pages are places in the list, which is in the order of names.
 	from, size := 0, len(all)

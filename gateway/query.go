@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"encoding/base64"
-	"fmt"
 	"net/http"
 	"runtime"
 	"strconv"
@@ -11,8 +10,10 @@ import (
 
 	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/gateway/internal/document"
+	"github.com/cleavestore/cleave/gateway/internal/headertext"
 	"github.com/cleavestore/cleave/gateway/internal/indexing"
 	"github.com/cleavestore/cleave/gateway/internal/keyrange"
+	"github.com/cleavestore/cleave/gateway/internal/recent"
 	"github.com/cleavestore/cleave/gateway/internal/statement"
 	"github.com/cleavestore/cleave/partmap"
 )
@@ -113,39 +114,6 @@ func (p *place) scope() (engine.Scope, error) {
 	return engine.OfRange(p.within.Min.String(), p.within.Max.String())
 }
 
-// A continuation is, with dots between them, its version, the order of the results, how
-// many results are left of a TOP or LIMIT, and the continuation of the store.
-const (
-	continuationVersion = "1"
-	orderStated         = "q" // that of the query, or the order of keys
-	orderCreation       = "c"
-)
-
-type continuation struct {
-	order string
-	left  int // 0: there is no limit
-	at    string
-}
-
-func (t *continuation) String() string {
-	return strings.Join([]string{continuationVersion, t.order, strconv.Itoa(t.left), t.at}, ".")
-}
-
-// maxContinuation bounds the header that is read.
-const maxContinuation = 64 << 10
-
-func parseContinuation(text string) (t continuation, bad *failure) {
-	parts := strings.SplitN(text, ".", 4)
-	if len(text) > maxContinuation || len(parts) != 4 || parts[0] != continuationVersion || parts[1] != orderStated && parts[1] != orderCreation {
-		return t, badf("Invalid Continuation Token: x-ms-continuation %q is not what an answer gave", clip(text))
-	}
-	left, err := strconv.Atoi(parts[2])
-	if err != nil || left < 0 {
-		return t, badf("Invalid Continuation Token: x-ms-continuation %q is not what an answer gave", clip(text))
-	}
-	return continuation{parts[1], left, parts[3]}, nil
-}
-
 // queryItems answers a query over the items of a container.
 func (c *call) queryItems(k *container) error {
 	text, parameters, err := c.readQuery()
@@ -214,7 +182,7 @@ func (c *call) answerPage(k *container, p *page) error {
 	if p.next != "" {
 		h.Set("x-ms-continuation", p.next)
 	}
-	h.Set("x-ms-documentdb-query-metrics", metricsText(float64(p.stats.Elapsed.Microseconds())/1000, p.stats.Documents, int64(p.count), p.stats.Bytes))
+	h.Set("x-ms-documentdb-query-metrics", headertext.Metrics(float64(p.stats.Elapsed.Microseconds())/1000, p.stats.Documents, int64(p.count), p.stats.Bytes))
 	if p.utilized != "" {
 		h.Set("x-ms-cosmos-index-utilization", p.utilized)
 	}
@@ -266,25 +234,25 @@ func (c *call) runQuery(k *container, p *place, s *statement.Statement, size int
 		return nil, err
 	}
 	q, text := s.Query, s.Text
-	at := continuation{order: orderStated, left: q.Limit}
+	at := recent.Token{Order: recent.Stated, Left: q.Limit}
 	sorted := s.Aggregated()
 	if given := c.r.Header.Get("X-Ms-Continuation"); given != "" {
-		var bad *failure
-		if at, bad = parseContinuation(given); bad != nil {
-			return nil, bad
+		var ok bool
+		if at, ok = recent.ParseToken(given); !ok {
+			return nil, badf("Invalid Continuation Token: x-ms-continuation %q is not what an answer gave", clip(given))
 		}
 	} else if !c.o.KeyOrder && s.MayOrder() && (c.o.CreationOrder || c.isSmall(k)) {
-		at.order = orderCreation
+		at.Order = recent.Creation
 	}
-	if at.order == orderCreation && s.MayOrder() {
+	if at.Order == recent.Creation && s.MayOrder() {
 		if q, text, err = s.OrderedBy(document.RID); err != nil {
 			return nil, err
 		}
 	}
-	q.Continue = c.recent.Long(at.at)
+	q.Continue = c.recent.Long(at.At)
 	limit := size
-	if at.left > 0 {
-		limit = min(size, at.left)
+	if at.Left > 0 {
+		limit = min(size, at.Left)
 	}
 	// One result more tells whether there is another page. A query that is not sorted does
 	// not look: after a full page it says that there may be one.
@@ -295,7 +263,7 @@ func (c *call) runQuery(k *container, p *place, s *statement.Statement, size int
 	whole, payloads := s.Documents(), s.Payloads()
 	r := k.items.Find(c.ctx, &Search{
 		Place: Place{scope, p.key, p.within}, Query: q, Text: text, Parameters: s.Parameters, Named: !p.all, Page: limit,
-		Sorted: sorted || at.order == orderCreation,
+		Sorted: sorted || at.Order == recent.Creation,
 	})
 	more := false
 	for it, failed := range r.All() {
@@ -319,8 +287,8 @@ func (c *call) runQuery(k *container, p *place, s *statement.Statement, size int
 			out.documents = append(out.documents, it.Body...)
 		}
 		if out.count++; out.count == limit || len(out.documents) >= pageBytes {
-			at.at = c.recent.Fit(c.r.Header.Get("X-Ms-Documentdb-Responsecontinuationtokenlimitinkb"), r)
-			if out.count < limit && at.at == "" {
+			at.At = c.recent.Fit(c.r.Header.Get("X-Ms-Documentdb-Responsecontinuationtokenlimitinkb"), r)
+			if out.count < limit && at.At == "" {
 				continue
 			}
 			if len(out.documents) >= pageBytes && out.count < limit {
@@ -335,9 +303,9 @@ func (c *call) runQuery(k *container, p *place, s *statement.Statement, size int
 	}
 	out.stats = r.Stats()
 	c.charge += out.stats.Charge
-	if at.left > 0 {
-		at.left -= out.count
-		more = more && at.left > 0
+	if at.Left > 0 {
+		at.Left -= out.count
+		more = more && at.Left > 0
 	}
 	if more {
 		out.next = at.String()
@@ -372,13 +340,4 @@ func (c *call) utilization(k *container, scope engine.Scope, q engine.Query, out
 		out.utilized = base64.StdEncoding.EncodeToString(text)
 	}
 	return err
-}
-
-// metricsText returns query metrics in the form of the protocol.
-func metricsText(millis float64, read, results int64, bytes int64) string {
-	return fmt.Sprintf("totalExecutionTimeInMs=%.2f;queryCompileTimeInMs=0.00;queryLogicalPlanBuildTimeInMs=0.00;"+
-		"queryPhysicalPlanBuildTimeInMs=0.00;queryOptimizationTimeInMs=0.00;VMExecutionTimeInMs=%.2f;indexLookupTimeInMs=0.00;"+
-		"instructionCount=0;documentLoadTimeInMs=0.00;systemFunctionExecuteTimeInMs=0.00;userFunctionExecuteTimeInMs=0.00;"+
-		"retrievedDocumentCount=%d;retrievedDocumentSize=%d;outputDocumentCount=%d;outputDocumentSize=0;writeOutputTimeInMs=0.00;"+
-		"indexUtilizationRatio=1.00", millis, millis, read, bytes, results)
 }

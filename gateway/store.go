@@ -2,6 +2,8 @@ package gateway
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"iter"
 	"slices"
 	"strconv"
@@ -18,8 +20,9 @@ import (
 // A method with the name of one of engine.DB does the same and returns the same errors. A *Fault
 // that a method returns is what the client gets; a Store answers so what it does not do.
 type Store interface {
-	// Container is given the definition with which CreateContainer was called, as far as that is known: that of an
-	// engine.DB has its own. Nobody uses what it returns for the zero definition.
+	// Container is given the definition with which CreateContainer was called. If the container of the name has another
+	// partition key or other unique keys, it is somebody else's, and the error is engine.ErrNoContainer. Nobody uses
+	// what Container returns for the zero definition.
 	Container(ctx context.Context, name string, def engine.ContainerDef) (Items, error)
 	CreateContainer(ctx context.Context, name string, def engine.ContainerDef) (Items, error)
 	EnsureContainer(ctx context.Context, name string, def engine.ContainerDef) (Items, error)
@@ -145,8 +148,15 @@ type Partition struct {
 // local is the store of an engine.DB.
 type local struct{ db *engine.DB }
 
-func (l local) Container(_ context.Context, name string, _ engine.ContainerDef) (Items, error) {
-	return itemsOf(l.db.Container(name))
+func (l local) Container(ctx context.Context, name string, def engine.ContainerDef) (Items, error) {
+	c, err := l.db.Container(name)
+	if err == nil && len(def.PartitionKey) > 0 {
+		_, err = l.db.EnsureContainer(ctx, name, engine.ContainerDef{PartitionKey: def.PartitionKey, HashVersion: def.HashVersion, UniqueKeys: def.UniqueKeys})
+	}
+	if errors.Is(err, engine.ErrExists) {
+		err = fmt.Errorf("%w: %w", engine.ErrNoContainer, err)
+	}
+	return itemsOf(c, err)
 }
 
 func (l local) CreateContainer(ctx context.Context, name string, def engine.ContainerDef) (Items, error) {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -39,9 +40,6 @@ type Store struct {
 	mu     sync.Mutex
 	ended  chan struct{} // closed when the store has failed
 	failed error         // under mu
-	// foreign has the names that could not be given, since there are other containers of them: a gateway drops what it
-	// could not make. It is under mu.
-	foreign map[string]bool
 }
 
 var (
@@ -65,7 +63,7 @@ const (
 
 // Open returns a store.
 func Open(ctx context.Context, cfg Config) (*Store, error) {
-	s := &Store{c: cfg.Client, wait: cmp.Or(cfg.Wait, defaultWait), ended: make(chan struct{}), foreign: make(map[string]bool)}
+	s := &Store{c: cfg.Client, wait: cmp.Or(cfg.Wait, defaultWait), ended: make(chan struct{})}
 	files := vfs.NewMem()
 	o := engine.Options{MemoryBudget: modelMemory}
 	testenv.Put(&o, &testenv.Env{
@@ -144,11 +142,14 @@ func (s *Store) Container(ctx context.Context, name string, def engine.Container
 		return &items{s: s, name: name, ranges: &ranges{}}, nil // nobody wants more than to know whether it is there
 	}
 	t, err := s.c.Definition(within, name)
-	if errors.Is(err, group.ErrBusy) {
-		err = &gateway.Fault{Status: http.StatusServiceUnavailable, RetryAfter: retryAfter, Message: err.Error()}
-	}
-	if err != nil {
+	switch {
+	case errors.Is(err, group.ErrBusy), errors.Is(err, engine.ErrNoContainer):
+		// There are groups of it, and the nodes that answer have not heard what it is.
+		return nil, &gateway.Fault{Status: http.StatusServiceUnavailable, RetryAfter: retryAfter, Message: err.Error()}
+	case err != nil:
 		return nil, answer(ctx, err)
+	case !slices.Equal(t.PartitionKey, def.PartitionKey): // somebody else has made it
+		return nil, fmt.Errorf("container %q with the partition key %q, the one of the name has %q: %w", name, def.PartitionKey, t.PartitionKey, engine.ErrNoContainer)
 	}
 	return s.items(ctx, &t)
 }
@@ -186,10 +187,7 @@ func (s *Store) CreateContainer(ctx context.Context, name string, def engine.Con
 	t := &cluster.Container{
 		Name: name, PartitionKey: def.PartitionKey, Partitions: max(1, def.MinPartitions), Index: def.Index, DefaultTTL: cluster.SecondsOf(def.DefaultTTL), UniqueKeys: def.UniqueKeys,
 	}
-	err := s.c.CreateContainer(within, *t)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.foreign[name] = errors.Is(err, engine.ErrExists); err != nil {
+	if err := s.c.CreateContainer(within, *t); err != nil {
 		return nil, answer(ctx, err)
 	}
 	return s.items(ctx, t)
@@ -201,7 +199,10 @@ func (s *Store) EnsureContainer(ctx context.Context, name string, def engine.Con
 	if errors.Is(err, engine.ErrNoContainer) {
 		_, err = s.CreateContainer(ctx, name, def)
 	}
-	if err != nil && !errors.Is(err, engine.ErrExists) {
+	if errors.Is(err, engine.ErrExists) { // another gateway has made it meanwhile
+		_, err = s.Container(ctx, name, def)
+	}
+	if err != nil {
 		return nil, err
 	}
 	it, err := s.items(ctx, &cluster.Container{Name: name, PartitionKey: def.PartitionKey})
@@ -221,12 +222,6 @@ func (s *Store) Watch(ctx context.Context) { s.catalogue.watch(ctx) }
 
 // DropContainer implements gateway.Store.
 func (s *Store) DropContainer(ctx context.Context, name string) error {
-	s.mu.Lock()
-	foreign := s.foreign[name]
-	s.mu.Unlock()
-	if foreign {
-		return fmt.Errorf("container %q was not made by this gateway: %w", name, engine.ErrNoContainer)
-	}
 	within, cancel := s.bound(ctx)
 	defer cancel()
 	err := s.c.DropContainer(within, name)

@@ -324,8 +324,7 @@ func (c *Client) Lookup(ctx context.Context, container string) error {
 	}
 }
 
-// lacks reports whether the cluster has no container with a name: nodes answer, and none of them has heard of it. Each node hears of
-// all containers, also if it has none of their groups.
+// lacks reports whether the cluster has no container with a name: nodes answer, and none of them has heard of it.
 func (c *Client) lacks(ctx context.Context, container string) bool {
 	known, answers := c.definitions(ctx, container)
 	return answers > 0 && len(known) == 0

@@ -1,0 +1,78 @@
+package gateway
+
+import (
+	"context"
+	"testing"
+
+	"github.com/cleavestore/cleave/engine"
+	"github.com/cleavestore/cleave/gateway/internal/resourceid"
+)
+
+// another is a store in which somebody else makes a container just before the gateway makes one of the same name.
+type another struct {
+	local
+	def engine.ContainerDef
+}
+
+func (a another) CreateContainer(ctx context.Context, name string, def engine.ContainerDef) (Items, error) {
+	c, err := a.db.CreateContainer(ctx, name, a.def)
+	if err == nil {
+		_, err = c.Upsert(ctx, []byte(`{"id":"theirs","other":"k","pk":"k"}`), nil)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return a.local.CreateContainer(ctx, name, def)
+}
+
+// TestForeignContainer: a container that somebody else makes while the gateway makes one, or after a crash has cut that
+// off, is neither dropped nor shown.
+func TestForeignContainer(t *testing.T) {
+	const wanted = `{"id":"c","partitionKey":{"paths":["/pk"]}}`
+	for name, theirs := range map[string]engine.ContainerDef{
+		"another key":  {PartitionKey: []string{"/other"}},
+		"a version":    {PartitionKey: []string{"/pk"}, HashVersion: 1},
+		"a unique key": {PartitionKey: []string{"/pk"}, UniqueKeys: [][]string{{"/u"}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := start(t, nil)
+			s.do(201, "POST", "/dbs", `{"id":"d"}`)
+			s.h.catalog.db = another{local{s.db}, theirs}
+			s.do(409, "POST", "/dbs/d/colls", wanted)
+			theirsIsThere := func() {
+				t.Helper()
+				c, err := s.db.Container("d.c")
+				if err != nil {
+					t.Fatal(err)
+				}
+				if n, err := c.Count(t.Context(), engine.AllPartitions(), engine.Filter{}); err != nil || n != 1 {
+					t.Errorf("%d items of somebody else, want 1: %v", n, err)
+				}
+			}
+			theirsIsThere()
+
+			// A crash between the record and the container.
+			k := &container{record: containerRecord{
+				ID: resourceid.ContainerRecord("d", "c"), Kind: kindContainer, Database: "d", Name: "c", Number: 9, State: stateReady, Store: "d.c",
+				Definition: containerProperties{ID: "c", PartitionKey: &keyDefinition{Paths: []string{"/pk"}, Kind: kindHash, Version: 2}},
+			}}
+			if bad := k.record.Definition.complete(); bad != nil {
+				t.Fatal(bad)
+			}
+			if _, err := s.h.catalog.put(t.Context(), &k.record); err != nil {
+				t.Fatal(err)
+			}
+			var err error
+			if s.h, err = New(t.Context(), s.db, nil); err != nil {
+				t.Fatal(err)
+			}
+			s.s.Config.Handler = s.h
+			s.do(404, "GET", "/dbs/d/colls/c", "")
+			theirsIsThere()
+			s.do(201, "POST", "/dbs/d/colls", wanted)
+			s.do(201, "POST", "/dbs/d/colls/c/docs", `{"id":"ours","pk":"k"}`, "x-ms-documentdb-partitionkey", `["k"]`)
+			s.do(204, "DELETE", "/dbs/d", "")
+			theirsIsThere()
+		})
+	}
+}
