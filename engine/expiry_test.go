@@ -298,6 +298,7 @@ func TestPurgeAmongLasting(t *testing.T) {
 		"for ever":       {ContainerDef{DefaultTTL: NoExpiry, MutableTTL: true}, -1, false},
 		"for long":       {ContainerDef{DefaultTTL: NoExpiry}, math.MaxInt32, false},
 		"many, for ever": {ContainerDef{DefaultTTL: NoExpiry, MutableTTL: true}, -1, true},
+		"many, for long": {ContainerDef{DefaultTTL: NoExpiry}, math.MaxInt32, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			opts := testOptions(vfs.NewMem())

@@ -1,6 +1,8 @@
 package lifetime
 
 import (
+	"maps"
+	"slices"
 	"testing"
 	"time"
 
@@ -95,13 +97,14 @@ func TestRemovable(t *testing.T) {
 // TestSummary: a summary counts what expires and what ages, and of a share of it knows still
 // when the first was written.
 func TestSummary(t *testing.T) {
-	var s Summary
+	var tally Tally
 	for n := range int64(10) {
-		s.Note(&item.Version{Modified: 100 + n}, true)
-		s.Note(&item.Version{Modified: 100, Expires: 500 + n}, true)
-		s.Note(&item.Version{Modified: 1, Flags: item.Tombstone, Expires: Never}, true)
-		s.Note(&item.Version{Modified: 1, Expires: Never}, true)
+		tally.Note(&item.Version{Modified: 100 + n}, true)
+		tally.Note(&item.Version{Modified: 100, Expires: 500 + n}, true)
+		tally.Note(&item.Version{Modified: 1, Flags: item.Tombstone, Expires: Never}, true)
+		tally.Note(&item.Version{Modified: 1, Expires: Never}, true)
 	}
+	s := tally.Summary()
 	if s.Own != (Spread{10, 500, 509}) || s.Default != (Spread{10, 100, 109}) {
 		t.Errorf("%+v", s)
 	}
@@ -119,10 +122,46 @@ func TestSummary(t *testing.T) {
 	if part.Own.Items != 0 || !part.Aged(Past{Before: 101}) {
 		t.Errorf("no share: %+v", part)
 	}
-	var fixed Summary
-	fixed.Note(&item.Version{Modified: 100}, false)
+	var plain Tally
+	plain.Note(&item.Version{Modified: 100}, false)
+	fixed := plain.Summary()
 	part = Summary{}
 	if part.Join(&fixed, 1); part != (Summary{}) {
 		t.Errorf("a fixed default: %+v", part)
+	}
+}
+
+// TestTally: what lives many times longer than half of the versions is not in their summary, in whatever order they come.
+func TestTally(t *testing.T) {
+	const soon, later, last = 1000, 5000, 1 << 40 // times to live
+	for name, tc := range map[string]struct {
+		ttls map[int64]int
+		want Spread
+	}{
+		"all soon":           {map[int64]int{soon: 10}, Spread{10, soon, soon}},
+		"one lasts":          {map[int64]int{soon: 10, last: 1}, Spread{10, soon, soon}},
+		"half lasts":         {map[int64]int{soon: 10, last: 10}, Spread{10, soon, soon}},
+		"most last":          {map[int64]int{soon: 10, last: 11}, Spread{21, soon, last}},
+		"with those of ever": {map[int64]int{soon: 10, last: 1, 0: 10}, Spread{11, soon, last}},
+		"not much later":     {map[int64]int{soon: 10, later: 10}, Spread{20, soon, later}},
+		"one after another":  {map[int64]int{soon: 10, later: 10, last: 10}, Spread{20, soon, later}},
+		"all last":           {map[int64]int{last: 3}, Spread{3, last, last}},
+		"none expires":       {map[int64]int{0: 3}, Spread{}},
+	} {
+		for _, backwards := range []bool{false, true} {
+			ttls := slices.Sorted(maps.Keys(tc.ttls))
+			if backwards {
+				slices.Reverse(ttls)
+			}
+			var tally Tally
+			for _, ttl := range ttls {
+				for range tc.ttls[ttl] {
+					tally.Note(&item.Version{Expires: ttl}, false)
+				}
+			}
+			if s := tally.Summary(); s != (Summary{Own: tc.want}) {
+				t.Errorf("%s: %+v, want %+v", name, s.Own, tc.want)
+			}
+		}
 	}
 }

@@ -1,7 +1,5 @@
 package lifetime
 
-import "github.com/cleavestore/cleave/internal/item"
-
 // Summary says when versions expire, for estimates. The zero Summary is that of none.
 type Summary struct {
 	Own     Spread // of versions with a time of their own: when they expire
@@ -10,18 +8,6 @@ type Summary struct {
 
 // Spread is a number of time stamps, in milliseconds.
 type Spread struct{ Items, First, Last int64 }
-
-// Note counts a version. follows says that it goes by the default of its container if it has
-// no time of its own.
-func (s *Summary) Note(v *item.Version, follows bool) {
-	switch {
-	case v.Deleted(), v.Expires == Never: // it does not expire
-	case v.Expires != 0:
-		s.Own.join(Spread{First: v.Expires, Last: v.Expires}, 1)
-	case follows:
-		s.Default.join(Spread{First: v.Modified, Last: v.Modified}, 1)
-	}
-}
 
 // Join adds a share, from 0 to 1, of another summary.
 func (s *Summary) Join(of *Summary, share float64) {

@@ -36,7 +36,7 @@ type output struct {
 	deleted   DeletedBefore
 	hidden    bool // the last version was deleted with its logical partition, in this file
 	Items     int64
-	expiring  lifetime.Summary
+	expiring  lifetime.Tally
 	paced     int64 // size of the present file when the compaction was last paced
 	rate      int64 // limit in bytes a second, beside that of all compactions; 0: none
 	index     outputIndex
@@ -194,7 +194,7 @@ func (o *output) Finish() (*Run, error) {
 	if err := o.t.Env.FS.SyncDir(o.t.Dir); err != nil {
 		return nil, err
 	}
-	return &Run{Files: o.files, Expiring: o.expiring}, nil
+	return &Run{Files: o.files, Expiring: o.expiring.Summary()}, nil
 }
 
 // Abandon removes the files unless they were published. If it is unknown whether
