@@ -158,5 +158,5 @@ func (p *Planner) settled(k *group) bool {
 		return false
 	}
 	live, voters := p.voters(k)
-	return live == voters && voters == p.policy.Voters
+	return live == voters && voters == p.wanted(k)
 }

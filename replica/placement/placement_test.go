@@ -1,6 +1,7 @@
 package placement
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -596,4 +597,27 @@ func TestReaders(t *testing.T) {
 	n.Live, n.Since = false, c.now
 	c.tell(n)
 	check(5)
+}
+
+// TestOwnVoters: a group of a container that is to have another number of voters than others is brought to it, and stays.
+func TestOwnVoters(t *testing.T) {
+	c := newCluster(t, 1, 6, 6, 4, Policy{})
+	want := make(map[topology.GroupID]int)
+	for id, rep := range c.reports {
+		rep.Want = []int{1, 5, 0}[int(id)%3]
+		want[id] = cmp.Or(rep.Want, 3)
+		c.reports[id] = rep
+		c.planner.Group(c.groups[id], rep)
+	}
+	for range 300 {
+		c.round()
+	}
+	for id, g := range c.groups {
+		if g.Voters() != want[id] || len(g.Replicas) != want[id] {
+			t.Errorf("group %d has %d voters and %d replicas, want %d", id, g.Voters(), len(g.Replicas), want[id])
+		}
+	}
+	if s := c.planner.Status(); s.Short != 0 {
+		t.Errorf("%d groups lack a voter", s.Short)
+	}
 }

@@ -132,12 +132,12 @@ func (p *Planner) need(k *group) need {
 	case !p.nodes[k.Leader].Live:
 		return nothing // so does a new leader
 	}
-	switch {
-	case live < p.policy.Voters && lostVoter && live == voters/2+1:
+	switch want := p.wanted(k); {
+	case live < want && lostVoter && live == voters/2+1:
 		return oneFailureFromLoss
-	case voters < p.policy.Voters || live < p.policy.Voters && lostVoter:
+	case voters < want || live < want && lostVoter:
 		return tooFew
-	case voters > p.policy.Voters, lost:
+	case voters > want, lost:
 		return finish
 	case draining:
 		if _, can := p.handOver(k); can && p.nodes[k.Leader].Draining {

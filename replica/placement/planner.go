@@ -11,7 +11,7 @@ import (
 
 // Policy is what placement aims at. The zero value of a field is its default.
 type Policy struct {
-	Voters    int           // of each group; default 3
+	Voters    int           // of each group whose report does not say otherwise; default 3
 	Grace     time.Duration // for which a node may be silent before it counts as lost; default 30 s
 	Patience  time.Duration // for which a step may be under way before it is planned anew; default 1 min
 	Copy      time.Duration // for which a copy may be under way, beside what its bytes take, before another node is tried; default 30 min
@@ -59,6 +59,8 @@ type Report struct {
 	LeaderLoad   float64 // RU/s at the leader
 	FollowerLoad float64 // RU/s at each other replica
 	CaughtUp     bool    // the incoming replica has all but the newest entries
+	// Want is how many voters the group is to have; 0: those of the policy.
+	Want int
 	// Readers are the regions in which the group is to have a learner.
 	Readers []string
 }
@@ -102,7 +104,7 @@ type Planner struct {
 	attention map[topology.GroupID]bool
 	// underway has the groups with a step under way.
 	underway map[topology.GroupID]*group
-	short    map[topology.GroupID]*group // groups with fewer live voters than the policy wants
+	short    map[topology.GroupID]*group // groups with fewer live voters than they are to have
 	copies   map[topology.GroupID]*group // groups with a replica that is incoming
 	byHand   map[topology.GroupID]bool   // groups for which nothing is planned
 }
@@ -177,12 +179,15 @@ func (p *Planner) attend(n *node) {
 
 // look notes whether a group lacks a live voter.
 func (p *Planner) look(k *group) {
-	if live, _ := p.voters(k); live < p.policy.Voters {
+	if live, _ := p.voters(k); live < p.wanted(k) {
 		p.short[k.ID] = k
 	} else {
 		delete(p.short, k.ID)
 	}
 }
+
+// wanted returns how many voters the group is to have.
+func (p *Planner) wanted(k *group) int { return cmp.Or(k.Want, p.policy.Voters) }
 
 // Group tells of a group, the first time or again. A descriptor that is older than one that
 // the planner has is ignored.
@@ -326,7 +331,7 @@ func (p *Planner) foresee(k *group, sign int) {
 type Status struct {
 	Nodes, Lost int
 	Groups      int
-	Short       int // groups with fewer live voters than the policy wants
+	Short       int // groups with fewer live voters than they are to have
 	Stuck       int // of these, groups without a live majority: they wait for a node to come back
 	Copies      int // replicas that are incoming
 	Splits      int // under way

@@ -199,6 +199,23 @@ func TestReport(t *testing.T) {
 	}
 }
 
+// TestOwnVoters: a container of the description keeps its own number of replicas, and the others follow the policy.
+func TestOwnVoters(t *testing.T) {
+	for _, tc := range []struct {
+		c    cluster.Container
+		want int
+	}{
+		{cluster.Container{}, 0},
+		{cluster.Container{Replicas: 1}, 1},
+		{cluster.Container{Number: 7, Replicas: 5}, 5},
+		{cluster.Container{Number: cluster.FirstNumber, Replicas: 1}, 0},
+	} {
+		if got := ownVoters(&tc.c); got != tc.want {
+			t.Errorf("%+v: %d", tc.c, got)
+		}
+	}
+}
+
 // TestNodeJoins: groups split when they have grown, a node that joins takes its share, and one
 // that is drained loses its replicas; what was written is on each node that has the group.
 func TestNodeJoins(t *testing.T) {

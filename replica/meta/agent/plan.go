@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/cleavestore/cleave/replica/cluster"
 	"github.com/cleavestore/cleave/replica/host"
 	"github.com/cleavestore/cleave/replica/meta"
 	"github.com/cleavestore/cleave/replica/placement"
@@ -117,7 +118,7 @@ func (a *Agent) tell(ctx context.Context, p *placement.Planner) map[topology.Nod
 		}
 		r.FollowerLoad = min(follower[id], r.LeaderLoad)
 		if t := d.Container(known.Container); t != nil {
-			r.Readers = t.Regions
+			r.Readers, r.Want = t.Regions, ownVoters(t)
 		}
 		p.Group(known, r)
 	}
@@ -127,6 +128,15 @@ func (a *Agent) tell(ctx context.Context, p *placement.Planner) map[topology.Nod
 // report is what the leader of a group tells the planner.
 func report(leader topology.NodeID, g *host.GroupStatus) placement.Report {
 	return placement.Report{Leader: leader, Bytes: g.Bytes, LeaderLoad: g.Load, CaughtUp: g.CaughtUp()}
+}
+
+// ownVoters returns how many voters the description wants of a container alone, 0 for none. That of one which was made while
+// the cluster ran is what all had then.
+func ownVoters(t *cluster.Container) int {
+	if t.Number >= cluster.FirstNumber {
+		return 0
+	}
+	return t.Replicas
 }
 
 func (a *Agent) setPlans(is bool) {
