@@ -204,7 +204,7 @@ func (c *call) inTx(tx Tx, k *container, op *operation, r *result) error {
 		it, err := tx.Read(op.id)
 		r.status, r.meta, r.stored = http.StatusOK, it.Meta, it.Body
 		r.meta.ID = op.id
-		if err == nil && op.ifNoneMatch != "" && op.ifNoneMatch == it.ETag.String() {
+		if err == nil && unchanged(op.ifNoneMatch, it.ETag) {
 			r.status, r.stored = http.StatusNotModified, nil
 		}
 		return err
@@ -268,7 +268,7 @@ func (c *call) bulk(k *container, given []batchOperation, ops []operation) error
 	lines := make([][]int, bulkWorkers)
 	for i := range ops {
 		var ok bool
-		if keys[i], ok, results[i].err = parseKey(given[i].PartitionKey); results[i].err == nil {
+		if keys[i], ok, results[i].err = k.parseKey(given[i].PartitionKey); results[i].err == nil {
 			results[i].err = k.checkKey(keys[i], ok)
 		}
 		h := fnv.New32a()

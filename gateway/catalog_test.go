@@ -250,6 +250,16 @@ func TestPatchKeepsResourceID(t *testing.T) {
 	}
 }
 
+// TestIncrementByNoNumber: a patch increments by a number and nothing else.
+func TestIncrementByNoNumber(t *testing.T) {
+	s := start(t, nil)
+	docs := s.items()
+	s.do(201, "POST", docs, `{"id":"1","pk":"a","n":1}`, pk, `["a"]`)
+	for _, value := range []string{`,"value":null`, `,"value":"1"`, `,"value":true`, `,"value":[1]`, ``} {
+		s.do(400, "PATCH", docs+"/1", `{"operations":[{"op":"incr","path":"/n"`+value+`}]}`, pk, `["a"]`)
+	}
+}
+
 // TestMetadataLimits: queries over databases and containers do what TOP, OFFSET and LIMIT say.
 func TestMetadataLimits(t *testing.T) {
 	s := start(t, nil)

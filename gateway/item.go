@@ -100,6 +100,11 @@ func (c *call) key(k *container) (key engine.PartitionKey, given bool, err error
 	if text == "" {
 		return key, false, nil
 	}
+	return k.parseKey(text)
+}
+
+// parseKey is parseKey for a key of the container.
+func (k *container) parseKey(text string) (key engine.PartitionKey, given bool, err error) {
 	key, given, err = parseKey(text)
 	return keyrange.Own(k.record.Definition.PartitionKey.Version, key), given, err
 }
@@ -136,6 +141,11 @@ func ifMatch(text string) engine.ETag {
 		return math.MaxUint64
 	}
 	return etag
+}
+
+// unchanged says whether a read is answered 304: the client has what it would get.
+func unchanged(ifNoneMatch string, etag engine.ETag) bool {
+	return ifNoneMatch == "*" || ifNoneMatch != "" && ifNoneMatch == etag.String()
 }
 
 // minimal says whether the client wants no document back.
@@ -259,7 +269,7 @@ func (c *call) readItem(k *container) error {
 		return k.outcome(err)
 	}
 	c.itemHeaders(k, &it.Meta)
-	if not := c.r.Header.Get("If-None-Match"); not != "" && (not == "*" || not == it.ETag.String()) {
+	if unchanged(c.r.Header.Get("If-None-Match"), it.ETag) {
 		c.answer(http.StatusNotModified, nil)
 		return nil
 	}
@@ -354,7 +364,7 @@ func (c *call) carryOut(k *container, key engine.PartitionKey, given bool, op *o
 		it, failed := k.items.Read(c.ctx, key, op.id)
 		r.charge = it.Charge
 		r.status, r.meta, r.stored = http.StatusOK, it.Meta, it.Body
-		if failed == nil && op.ifNoneMatch != "" && op.ifNoneMatch == it.ETag.String() {
+		if failed == nil && unchanged(op.ifNoneMatch, it.ETag) {
 			r.status, r.stored = http.StatusNotModified, nil
 		}
 		return failed
@@ -491,7 +501,7 @@ func (k *container) readPatch(body []byte) (*engine.Patch, bool, error) {
 			p.Remove(op.Path)
 		case "incr", "increment":
 			var by float64
-			if err := json.Unmarshal(value, &by); err != nil || op.Value == nil {
+			if err := json.Unmarshal(value, &by); err != nil || string(value) == "null" {
 				return nil, false, badf("operation %d of the patch: the value of incr is not a number", i)
 			}
 			p.Increment(op.Path, by)

@@ -88,7 +88,17 @@ func TestBatch(t *testing.T) {
 		t.Errorf("%v", statuses(got))
 	}
 	s.do(404, "GET", docs+"/3", "", pk, `["a"]`)
-	s.do(200, "GET", docs+"/2", "", pk, `["a"]`)
+	etag := s.do(200, "GET", docs+"/2", "", pk, `["a"]`).head.Get("etag")
+	for not, want := range map[string]int{etag: 304, "*": 304, `"00000000"`: 200, "": 200} { // as a read by itself
+		one := fmt.Sprintf(`[{"operationType":"Read","id":"2","partitionKey":"[\"a\"]","ifNoneMatch":%q}]`, not)
+		s.do(want, "GET", docs+"/2", "", pk, `["a"]`, "If-None-Match", not)
+		if got := s.batch(200, docs, one, atomic...); got[0].StatusCode != want {
+			t.Errorf("read if not %s: %v, want %d", not, statuses(got), want)
+		}
+		if got := s.batch(200, docs, one); got[0].StatusCode != want {
+			t.Errorf("read if not %s in a bulk: %v, want %d", not, statuses(got), want)
+		}
+	}
 	head := append([]string{"x-ms-cosmos-is-batch-request", "True"}, atomic...)
 	for _, bad := range []string{`[]`, `{}`, `[{"operationType":"Drop"}]`, `[` + strings.Repeat(`{"operationType":"Read","id":"2"},`, 100) + `{"operationType":"Read","id":"2"}]`} {
 		s.do(400, "POST", docs, bad, head...)

@@ -29,6 +29,14 @@ func TestVersion1(t *testing.T) {
 	for _, key := range keys {
 		s.do(201, "POST", docs, `{"id":"x","pk":`+key+`}`, pk, "["+ascii(key)+"]")
 	}
+	for _, key := range keys {
+		of := s.do(200, "GET", docs+"/x", "", pk, "["+ascii(key)+"]").head.Get("x-ms-documentdb-partitionkeyrangeid")
+		bulk := fmt.Sprintf(`[{"operationType":"Read","id":"x","partitionKey":%q}]`, "["+key+"]")
+		r := s.do(200, "POST", docs, bulk, "x-ms-cosmos-is-batch-request", "True")
+		if got := r.head.Get("x-ms-documentdb-partitionkeyrangeid"); got != of {
+			t.Errorf("a bulk of %.20s is said to be of the range %s, which is %s", key, got, of)
+		}
+	}
 	read := func() []keyRange {
 		var page struct{ PartitionKeyRanges []keyRange }
 		if err := json.Unmarshal(s.do(200, "GET", "/dbs/d/colls/c/pkranges", "").body, &page); err != nil {
