@@ -426,12 +426,32 @@ func (c *catalog) createDatabase(ctx context.Context, name string, o *offer) (*d
 	return d, nil
 }
 
+// present returns a database as it is now, which another request may have changed meanwhile, if ifMatch is its etag. The
+// caller holds changing.
+func (c *catalog) present(d *database, ifMatch string) (*database, error) {
+	now := c.database(d.record.Name)
+	if now == nil || now.record.Number != d.record.Number {
+		return nil, errDropped
+	}
+	return now, matches(ifMatch, now.etag)
+}
+
+// presentContainer is present for a container.
+func (c *catalog) presentContainer(k *container, ifMatch string) (*container, error) {
+	now, bad := c.container(k.db.record.Name, k.record.Name)
+	if bad != nil || now.record.Number != k.record.Number {
+		return nil, errDropped
+	}
+	return now, matches(ifMatch, now.etag)
+}
+
 // deleteDatabase drops a database with its containers. The commit point is its record.
-func (c *catalog) deleteDatabase(ctx context.Context, d *database) error {
+func (c *catalog) deleteDatabase(ctx context.Context, d *database, ifMatch string) error {
 	c.changing.Lock()
 	defer c.changing.Unlock()
-	if c.database(d.record.Name) != d {
-		return errDropped
+	d, err := c.present(d, ifMatch)
+	if err != nil {
+		return err
 	}
 	r := d.record
 	r.State = stateDeleting
@@ -481,10 +501,11 @@ func (c *catalog) createContainer(ctx context.Context, d *database, p *container
 	}
 	c.changing.Lock()
 	defer c.changing.Unlock()
-	if c.database(d.record.Name) != d {
-		return nil, errDropped
+	d, err := c.present(d, "")
+	if err == nil {
+		err = c.finish(ctx)
 	}
-	if err := c.finish(ctx); err != nil {
+	if err != nil {
 		return nil, err
 	}
 	c.mu.RLock()
@@ -534,12 +555,12 @@ func (c *catalog) storeName(ctx context.Context, database, name string, number u
 	return fmt.Sprintf("%s~%d", full, number)
 }
 
-func (c *catalog) deleteContainer(ctx context.Context, k *container) error {
+func (c *catalog) deleteContainer(ctx context.Context, k *container, ifMatch string) error {
 	c.changing.Lock()
 	defer c.changing.Unlock()
-	now, bad := c.container(k.db.record.Name, k.record.Name)
-	if bad != nil || now.record.Number != k.record.Number {
-		return errDropped
+	now, err := c.presentContainer(k, ifMatch)
+	if err != nil {
+		return err
 	}
 	show := func(k *container) {
 		c.mu.Lock()
@@ -558,18 +579,17 @@ func (c *catalog) deleteContainer(ctx context.Context, k *container) error {
 
 // changeContainer writes a container's record anew, as change leaves it, and returns the
 // container with it.
-func (c *catalog) changeContainer(ctx context.Context, k *container, change func(*containerRecord) error) (*container, error) {
+func (c *catalog) changeContainer(ctx context.Context, k *container, ifMatch string, change func(*containerRecord) error) (*container, error) {
 	c.changing.Lock()
 	defer c.changing.Unlock()
-	now, bad := c.container(k.db.record.Name, k.record.Name)
-	if bad != nil || now.record.Number != k.record.Number {
-		return nil, errDropped
-	}
-	next := *now
-	if err := change(&next.record); err != nil {
+	now, err := c.presentContainer(k, ifMatch)
+	if err != nil {
 		return nil, err
 	}
-	var err error
+	next := *now
+	if err = change(&next.record); err != nil {
+		return nil, err
+	}
 	if next.etag, err = c.put(ctx, &next.record); err != nil {
 		return nil, err
 	}
@@ -580,11 +600,12 @@ func (c *catalog) changeContainer(ctx context.Context, k *container, change func
 }
 
 // changeDatabase is changeContainer for a database.
-func (c *catalog) changeDatabase(ctx context.Context, d *database, change func(*databaseRecord)) (*database, error) {
+func (c *catalog) changeDatabase(ctx context.Context, d *database, ifMatch string, change func(*databaseRecord)) (*database, error) {
 	c.changing.Lock()
 	defer c.changing.Unlock()
-	if c.database(d.record.Name) != d {
-		return nil, errDropped
+	d, err := c.present(d, ifMatch)
+	if err != nil {
+		return nil, err
 	}
 	r := d.record
 	change(&r)

@@ -57,9 +57,9 @@ func TestDropFails(t *testing.T) {
 			ctx := ending{t.Context(), &left}
 			var err error
 			if drop == "container" {
-				err = c.deleteContainer(ctx, k)
+				err = c.deleteContainer(ctx, k, "")
 			} else {
-				err = c.deleteDatabase(ctx, k.db)
+				err = c.deleteDatabase(ctx, k.db, "")
 			}
 			if err == nil {
 				continue

@@ -213,19 +213,16 @@ func (c *call) deleteDatabase() error {
 	if bad != nil {
 		return bad
 	}
-	if bad := c.matches(d.etag); bad != nil {
-		return bad
-	}
-	if err := c.catalog.deleteDatabase(context.WithoutCancel(c.ctx), d); err != nil {
+	if err := c.catalog.deleteDatabase(context.WithoutCancel(c.ctx), d, c.r.Header.Get("If-Match")); err != nil {
 		return err
 	}
 	c.answer(http.StatusNoContent, nil)
 	return nil
 }
 
-// matches checks If-Match against an etag.
-func (c *call) matches(have engine.ETag) *failure {
-	if want := c.r.Header.Get("If-Match"); want != "" && want != "*" && want != have.String() {
+// matches checks an If-Match against an etag.
+func matches(want string, have engine.ETag) error {
+	if want != "" && want != "*" && want != have.String() {
 		return failf(http.StatusPreconditionFailed, "the etag is %s, If-Match has %s", have, clip(want))
 	}
 	return nil
@@ -353,14 +350,11 @@ func (c *call) replaceContainer(k *container) error {
 	if err != nil {
 		return err
 	}
-	if bad := c.matches(k.etag); bad != nil {
-		return bad
-	}
 	index, bad := p.index(c.o.CreationOrder)
 	if bad != nil {
 		return bad
 	}
-	next, err := c.catalog.changeContainer(context.WithoutCancel(c.ctx), k, func(r *containerRecord) error {
+	next, err := c.catalog.changeContainer(context.WithoutCancel(c.ctx), k, c.r.Header.Get("If-Match"), func(r *containerRecord) error {
 		if bad := r.Definition.mayBecome(p); bad != nil {
 			return bad
 		}
@@ -401,10 +395,7 @@ func (p *containerProperties) mayBecome(next *containerProperties) *failure {
 
 func (c *call) deleteContainer(k *container) error {
 	c.charge = metaCharge
-	if bad := c.matches(k.etag); bad != nil {
-		return bad
-	}
-	if err := c.catalog.deleteContainer(context.WithoutCancel(c.ctx), k); err != nil {
+	if err := c.catalog.deleteContainer(context.WithoutCancel(c.ctx), k, c.r.Header.Get("If-Match")); err != nil {
 		return err
 	}
 	c.answer(http.StatusNoContent, nil)
@@ -437,7 +428,7 @@ func (c *call) listRanges(k *container) error {
 	all := make([]keyRange, len(parts))
 	for i := range parts {
 		p := &parts[i]
-		rid := strings.TrimSuffix(resourceid.Item(k.rid, rangeNumber(p.ID)), "AA==") + "UA==" // U: of a range
+		rid := strings.TrimSuffix(resourceid.Item(k.rid, resourceid.RangeNumber(p.ID)), "AA==") + "UA==" // U: of a range
 		all[i] = keyRange{
 			ID: p.ID, RID: rid, Self: k.self() + "pkranges/" + p.ID + "/", ETag: etag, Min: keyrange.Show(version, p.Min), Max: keyrange.Show(version, p.Max),
 			Fraction: 1 / float64(whole), Status: "online", Parents: parents[p.ID], Made: k.record.Made, LSN: p.Visible,

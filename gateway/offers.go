@@ -97,6 +97,10 @@ func (c *call) answerOffer(d *database, k *container) error {
 	}
 	c.offerHeaders(o, k)
 	c.w.Header().Set("etag", shown["_etag"].(string))
+	if c.r.Method == http.MethodGet && c.r.Header.Get("If-None-Match") == shown["_etag"] {
+		c.answer(http.StatusNotModified, nil)
+		return nil
+	}
 	return c.answerJSON(http.StatusOK, shown)
 }
 
@@ -142,13 +146,13 @@ func (c *call) replaceOffer() error {
 	}
 	ctx := context.WithoutCancel(c.ctx)
 	if k == nil {
-		changed, failed := c.catalog.changeDatabase(ctx, d, func(r *databaseRecord) { r.Offer = next })
+		changed, failed := c.catalog.changeDatabase(ctx, d, c.r.Header.Get("If-Match"), func(r *databaseRecord) { r.Offer = next })
 		if failed != nil {
 			return failed
 		}
 		return c.answerOffer(changed, nil)
 	}
-	replaced, err := c.setOffer(c.ctx, k, next)
+	replaced, err := c.setOffer(c.ctx, k, c.r.Header.Get("If-Match"), next)
 	if err != nil {
 		return err
 	}

@@ -212,17 +212,17 @@ func (h *Handler) SetThroughput(ctx context.Context, database, name string, perS
 	if bad != nil {
 		return bad
 	}
-	_, err := h.setOffer(ctx, k, &offer{Throughput: perSecond})
+	_, err := h.setOffer(ctx, k, "", &offer{Throughput: perSecond})
 	return err
 }
 
 // setOffer gives a container throughput and returns the container with it.
-func (h *Handler) setOffer(ctx context.Context, k *container, next *offer) (*container, error) {
+func (h *Handler) setOffer(ctx context.Context, k *container, ifMatch string, next *offer) (*container, error) {
 	if err := next.Check(); err != nil {
 		return nil, badf("%v", err)
 	}
 	ctx = context.WithoutCancel(ctx)
-	return h.catalog.changeContainer(ctx, k, func(r *containerRecord) error {
+	return h.catalog.changeContainer(ctx, k, ifMatch, func(r *containerRecord) error {
 		r.Offer = next
 		return h.provision(ctx, k, next.Throughput)
 	})

@@ -4,7 +4,6 @@ import (
 	"encoding/hex"
 	"hash/fnv"
 	"slices"
-	"strconv"
 	"sync"
 	"time"
 
@@ -132,14 +131,4 @@ type keyRange struct {
 	Made       int64    `json:"_ts"`
 	LSN        uint64   `json:"lsn"`
 	OwnedByOld []string `json:"ownedArchivalPKRangeIds"`
-}
-
-// rangeNumber returns the number in the resource id of a physical partition.
-func rangeNumber(id string) uint64 {
-	if n, err := strconv.ParseUint(id, 10, 32); err == nil {
-		return n
-	}
-	h := fnv.New64a()
-	h.Write([]byte(id))
-	return h.Sum64() >> 10 // as many bits as a resource id has
 }

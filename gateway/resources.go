@@ -105,9 +105,18 @@ func (c *catalog) resourcesOf(set resourceSet) []*child {
 	return slices.SortedFunc(maps.Values(c.resources[set]), func(a, b *child) int { return strings.Compare(a.record.Name, b.record.Name) })
 }
 
+// presentResource is present for a resource.
+func (c *catalog) presentResource(r *child, ifMatch string) (*child, error) {
+	now := c.resource(r.record.set(), r.record.RID)
+	if now == nil {
+		return nil, errDropped
+	}
+	return now, matches(ifMatch, now.etag)
+}
+
 // putResource makes a resource, or with old writes it anew. alive says whether its owner is
 // still there.
-func (c *catalog) putResource(ctx context.Context, r resourceRecord, old *child, alive func() bool) (*child, error) {
+func (c *catalog) putResource(ctx context.Context, r resourceRecord, old *child, ifMatch string, alive func() bool) (*child, error) {
 	if bad := checkName("resource of "+r.Type, r.Name); bad != nil {
 		return nil, bad
 	}
@@ -121,8 +130,14 @@ func (c *catalog) putResource(ctx context.Context, r resourceRecord, old *child,
 	r.ID, r.Kind, r.Made = "resource~"+strings.ReplaceAll(r.RID, "+", "_"), kindResource, c.clock().Unix()
 	c.changing.Lock()
 	defer c.changing.Unlock()
-	if !alive() || old != nil && c.resource(r.set(), old.record.Name) != old {
+	if !alive() {
 		return nil, errDropped
+	}
+	var err error
+	if old != nil {
+		if old, err = c.presentResource(old, ifMatch); err != nil {
+			return nil, err
+		}
 	}
 	if other := c.resource(r.set(), r.Name); other != nil && other != old {
 		return nil, failf(http.StatusConflict, "there is a resource %q of %s already", r.Name, r.Type)
@@ -131,7 +146,6 @@ func (c *catalog) putResource(ctx context.Context, r resourceRecord, old *child,
 		return nil, failf(http.StatusForbidden, "there are %d %s, which is all that are possible", len(set), r.Type)
 	}
 	next := &child{record: r}
-	var err error
 	if next.etag, err = c.put(ctx, &next.record); err != nil {
 		return nil, err
 	}
@@ -145,11 +159,12 @@ func (c *catalog) putResource(ctx context.Context, r resourceRecord, old *child,
 }
 
 // deleteResource deletes a resource and what belongs to it.
-func (c *catalog) deleteResource(ctx context.Context, r *child) error {
+func (c *catalog) deleteResource(ctx context.Context, r *child, ifMatch string) error {
 	c.changing.Lock()
 	defer c.changing.Unlock()
-	if c.resource(r.record.set(), r.record.Name) != r {
-		return errDropped
+	r, err := c.presentResource(r, ifMatch)
+	if err != nil {
+		return err
 	}
 	// Permissions without their user are not shown, and are deleted when the store is
 	// opened again if a crash leaves them.
@@ -306,21 +321,15 @@ func (c *call) children(of *owner, name []string) error {
 			if err != nil {
 				return err
 			}
-			if bad := c.matches(r.etag); bad != nil {
-				return bad
-			}
 			record.RID = r.record.RID
-			next, err := c.catalog.putResource(context.WithoutCancel(c.ctx), *record, r, of.alive)
+			next, err := c.catalog.putResource(context.WithoutCancel(c.ctx), *record, r, c.r.Header.Get("If-Match"), of.alive)
 			if err != nil {
 				return err
 			}
 			return show(next)
 		},
 		http.MethodDelete: func() error {
-			if bad := c.matches(r.etag); bad != nil {
-				return bad
-			}
-			if err := c.catalog.deleteResource(context.WithoutCancel(c.ctx), r); err != nil {
+			if err := c.catalog.deleteResource(context.WithoutCancel(c.ctx), r, c.r.Header.Get("If-Match")); err != nil {
 				return err
 			}
 			c.answer(http.StatusNoContent, nil)
@@ -352,7 +361,7 @@ func (c *call) postChildren(of *owner) error {
 			status, record.RID = http.StatusOK, old.record.RID
 		}
 	}
-	r, err := c.catalog.putResource(context.WithoutCancel(c.ctx), *record, old, of.alive)
+	r, err := c.catalog.putResource(context.WithoutCancel(c.ctx), *record, old, c.r.Header.Get("If-Match"), of.alive)
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,93 @@
+package gateway
+
+import (
+	"net/http/httptest"
+	"strings"
+	"testing"
+)
+
+// between is a body before whose first byte something else happens.
+type between struct {
+	*strings.Reader
+	do func()
+}
+
+func (b *between) Read(p []byte) (int, error) {
+	if b.do != nil {
+		do := b.do
+		b.do = nil
+		do()
+	}
+	return b.Reader.Read(p)
+}
+
+func (b *between) Close() error { return nil }
+
+// TestMetadataConditions: a change of a container, an offer or a script on condition of an etag is refused once another request has made
+// a change, also if that comes while the request is under way.
+func TestMetadataConditions(t *testing.T) {
+	const of = `{"id":"c","partitionKey":{"paths":["/pk"]},"defaultTtl":`
+	for name, path := range map[string]string{"container": "/dbs/d/colls/c", "offer": "", "offer of a database": "", "function": "/dbs/d/colls/c/udfs/f"} {
+		t.Run(name, func(t *testing.T) {
+			s := start(t, nil)
+			s.do(201, "POST", "/dbs", `{"id":"d"}`, "x-ms-offer-throughput", "1000")
+			s.do(201, "POST", "/dbs/d/colls", of+`1}`, "x-ms-offer-throughput", "1000")
+			s.do(201, "POST", "/dbs/d/colls/c/udfs", `{"id":"f","body":"1"}`)
+			offers := s.do(200, "GET", "/offers", "").member(t, "Offers").([]any)
+			body := func(n string) string { return `{"content":{"offerThroughput":` + n + `000}}` }
+			switch name {
+			case "container":
+				body = func(n string) string { return of + n + "}" }
+			case "function":
+				body = func(n string) string { return `{"id":"f","body":"` + n + `"}` }
+			case "offer of a database":
+				path = "/" + strings.TrimSuffix(offers[0].(map[string]any)["_self"].(string), "/")
+			default:
+				path = "/" + strings.TrimSuffix(offers[1].(map[string]any)["_self"].(string), "/")
+			}
+			etag := s.do(200, "GET", path, "").head.Get("etag")
+			s.do(304, "GET", path, "", "If-None-Match", etag)
+			s.do(412, "PUT", path, body("2"), "If-Match", `"0"`)
+			r := s.signed("PUT", path, nil, "If-Match", etag)
+			text := body("3")
+			r.Body, r.ContentLength = &between{strings.NewReader(text), func() { s.do(200, "PUT", path, body("2"), "If-Match", etag) }}, int64(len(text))
+			w := httptest.NewRecorder()
+			if s.h.ServeHTTP(w, r); w.Code != 412 {
+				t.Errorf("%d %s", w.Code, w.Body)
+			}
+			s.do(200, "GET", path, "", "If-None-Match", etag)
+			s.do(412, "PUT", path, body("4"), "If-Match", etag)
+			s.do(200, "PUT", path, body("4"), "If-Match", "*")
+			// Without a condition the last one counts.
+			r = s.signed("PUT", path, nil)
+			r.Body, r.ContentLength = &between{strings.NewReader(text), func() { s.do(200, "PUT", path, body("5")) }}, int64(len(text))
+			w = httptest.NewRecorder()
+			if s.h.ServeHTTP(w, r); w.Code != 200 {
+				t.Errorf("without a condition: %d %s", w.Code, w.Body)
+			}
+		})
+	}
+}
+
+// TestDatabaseChanges: a container is made in a database whose throughput is changed meanwhile, and shares the new one.
+func TestDatabaseChanges(t *testing.T) {
+	s := start(t, nil)
+	s.do(201, "POST", "/dbs", `{"id":"d"}`, "x-ms-offer-throughput", "1000")
+	path := "/" + s.do(200, "GET", "/offers", "").member(t, "Offers").([]any)[0].(map[string]any)["_self"].(string)
+	const of = `{"id":"c","partitionKey":{"paths":["/pk"]}}`
+	r := s.signed("POST", "/dbs/d/colls", nil)
+	r.Body, r.ContentLength = &between{strings.NewReader(of), func() {
+		s.do(200, "PUT", strings.TrimSuffix(path, "/"), `{"content":{"offerThroughput":2000}}`)
+	}}, int64(len(of))
+	w := httptest.NewRecorder()
+	if s.h.ServeHTTP(w, r); w.Code != 201 {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+	k, bad := s.h.catalog.container("d", "c")
+	if bad != nil {
+		t.Fatal(bad)
+	}
+	if k.db != s.h.catalog.database("d") {
+		t.Error("the container has the throughput of before")
+	}
+}
