@@ -132,6 +132,23 @@ func TestDefinitionAfterCrash(t *testing.T) {
 	}
 }
 
+// TestRefusedDefinition: a definition that is refused has changed nothing.
+func TestRefusedDefinition(t *testing.T) {
+	s := start(t, nil)
+	s.items()
+	k, bad := s.h.catalog.container("d", "c")
+	if bad != nil {
+		t.Fatal(bad)
+	}
+	before := k.items.Def()
+	for _, path := range []string{"no slash", "/a/?/b", "/a//b", "/*/?", "/a/[", `/\"a`} {
+		s.do(400, "PUT", "/dbs/d/colls/c", `{"id":"c","partitionKey":{"paths":["/pk"]},"defaultTtl":1,"indexingPolicy":{"includedPaths":[{"path":"/*"},{"path":"`+path+`"}]}}`)
+		if after := k.items.Def(); after.DefaultTTL != before.DefaultTTL || fmt.Sprint(after.Index) != fmt.Sprint(before.Index) {
+			t.Fatalf("%q: default %v and index %v, before %v and %v", path, after.DefaultTTL, after.Index, before.DefaultTTL, before.Index)
+		}
+	}
+}
+
 // TestUpsertRace: an upsert does not answer 404, whenever another client makes and deletes the item.
 func TestUpsertRace(t *testing.T) {
 	for n := range 12 {

@@ -360,12 +360,11 @@ func (c *call) replaceContainer(k *container) error {
 		}
 		p.ChangeFeedPolicy = r.Definition.ChangeFeedPolicy
 		r.Definition = *p
-		if k.mutable {
-			if err := k.items.SetDefaultTTL(context.WithoutCancel(c.ctx), p.storedTTL()); err != nil {
-				return err
-			}
+		// The index policy can be refused, and items that have expired do not come back.
+		if err := k.items.SetIndexPolicy(context.WithoutCancel(c.ctx), index); err != nil || !k.mutable {
+			return err
 		}
-		return k.items.SetIndexPolicy(context.WithoutCancel(c.ctx), index)
+		return k.items.SetDefaultTTL(context.WithoutCancel(c.ctx), p.storedTTL())
 	})
 	if err != nil {
 		return err
