@@ -172,6 +172,39 @@ func TestCreationOrderOfSmall(t *testing.T) {
 	}
 }
 
+// uncounted is a container of which nobody knows how many documents it has.
+type uncounted struct{ localItems }
+
+func (u uncounted) Ranges() []Partition {
+	parts := u.localItems.Ranges()
+	for i := range parts {
+		parts[i].Items = -1
+	}
+	return parts
+}
+
+// TestKeyOrderOfUncounted: a container that may be large has its results in the order of keys.
+func TestKeyOrderOfUncounted(t *testing.T) {
+	s := start(t, nil)
+	docs := s.items("x-ms-offer-throughput", "18000")
+	s.created(docs, 0, 30)
+	k, bad := s.h.catalog.container("d", "c")
+	if bad != nil {
+		t.Fatal(bad)
+	}
+	const text = "SELECT * FROM c"
+	s.h.o.KeyOrder = true
+	want, _ := s.query(docs, text)
+	s.h.o.KeyOrder = false
+	if got, _ := s.query(docs, text); slices.Equal(ids(t, got), ids(t, want)) {
+		t.Fatal("the order of keys is that of creation")
+	}
+	k.items, k.parts = uncounted{k.items.(localItems)}, nil
+	if got, _ := s.query(docs, text); !slices.Equal(ids(t, got), ids(t, want)) {
+		t.Errorf("%v, want %v", ids(t, got), ids(t, want))
+	}
+}
+
 // TestCreationIndex: the index of the order of creation stands beside any indexing policy, and metrics
 // of a query do not speak of it.
 func TestCreationIndex(t *testing.T) {

@@ -315,11 +315,14 @@ func (c *call) runQuery(k *container, p *place, s *statement.Statement, size int
 	return out, c.utilization(k, scope, asked, out)
 }
 
-// isSmall says whether a container is small enough for the order of creation.
+// isSmall says whether a container is small enough, as far as is known, for the order of creation.
 func (c *call) isSmall(k *container) bool {
 	parts, _ := k.ranges(c.o.Clock(), true)
 	var n int64
 	for i := range parts {
+		if parts[i].Items < 0 {
+			return false
+		}
 		n += parts[i].Items
 	}
 	return n <= smallContainer
