@@ -165,3 +165,19 @@ func TestTally(t *testing.T) {
 		}
 	}
 }
+
+// TestTallyFirst: whatever a summary leaves out, it tells when the first version of all expires.
+func TestTallyFirst(t *testing.T) {
+	const month, hour = 30 * 24 * 3600 * 1000, 3600 * 1000
+	var tally Tally
+	for range 10 {
+		tally.Note(&item.Version{Modified: month - 2, Expires: month - 2 + hour}, false)
+	}
+	tally.Note(&item.Version{Modified: 1, Expires: month + 1}, false)
+	s := tally.Summary()
+	for at, want := range map[int64]int64{month: 0, month + 1: 1, month - 3 + hour: 9, month - 2 + hour: 10} {
+		if got := s.Gone(Past{Expired: at}); got != want {
+			t.Errorf("at %d: %d have expired, want %d", at, got, want)
+		}
+	}
+}

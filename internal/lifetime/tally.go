@@ -29,18 +29,19 @@ func (t *Tally) Note(v *item.Version, follows bool) {
 // farther is the difference of the bits of two times to live of which one is eight times the other or more.
 const farther = 4
 
-// Summary returns the summary of what was noted. If those that expire soon are half of all versions, it leaves out what
+// Summary returns the summary of what was noted. If those that expire soon are half of all versions, it counts none that
 // lives many times longer: an even spread would say for most of the time that next to none has expired. A
-// compaction that drops the half makes a summary of the others.
+// compaction that drops the half makes a summary of the others. First is that of all.
 func (t *Tally) Summary() Summary {
 	s := Summary{Default: t.written}
-	longest := 0
+	longest, enough := 0, false
 	for n := range t.own {
 		if t.own[n].Items == 0 {
 			continue
 		}
-		if n-longest >= farther && 2*s.Own.Items >= t.all {
-			break
+		if enough = enough || n-longest >= farther && 2*s.Own.Items >= t.all; enough {
+			s.Own.First = min(s.Own.First, t.own[n].First)
+			continue
 		}
 		s.Own.join(t.own[n], t.own[n].Items)
 		longest = n
