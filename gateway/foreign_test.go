@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"fmt"
 	"testing"
 
 	"github.com/cleavestore/cleave/engine"
@@ -74,5 +75,29 @@ func TestForeignContainer(t *testing.T) {
 			s.do(204, "DELETE", "/dbs/d", "")
 			theirsIsThere()
 		})
+	}
+}
+
+// TestOwnContainer: a container that the gateway has made is found again, however its paths are written.
+func TestOwnContainer(t *testing.T) {
+	s := start(t, nil)
+	s.do(201, "POST", "/dbs", `{"id":"d"}`)
+	made := 0
+	for i, key := range []string{`["/pk"]`, `["/\"pk\""]`, `["/\"a b\"/c"]`, `["/a/\"b\""]`, `["/é"]`, `["/\"a/b\""]`, `["/a","/\"b\"","/c"]`, `["/id"]`} {
+		for k, unique := range []string{`[]`, `[{"paths":["/u"]}]`, `[{"paths":["/\"u\""]}]`, `[{"paths":["/\"u v\"/w","/x"]},{"paths":["/é"]}]`, `[{"paths":["/z","/y"]}]`, `[{"paths":["/z"]},{"paths":["/y"]}]`} {
+			for version := range 3 {
+				body := fmt.Sprintf(`{"id":"c%d-%d-%d","partitionKey":{"paths":%s,"version":%d},"uniqueKeyPolicy":{"uniqueKeys":%s},"defaultTtl":%d}`, i, k, version, key, version, unique, 10+k)
+				if s.send(s.signed("POST", "/dbs/d/colls", []byte(body))).status == 201 {
+					made++
+				}
+			}
+		}
+	}
+	h, err := New(t.Context(), s.db, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := len(h.Containers()); n != made || made < 80 {
+		t.Errorf("%d of %d containers are there", n, made)
 	}
 }

@@ -33,6 +33,7 @@ func must(t *testing.T, err error) {
 type heard struct {
 	transport.Handler
 	groups []*topology.Group // of the container; nil: it has none of them
+	behind bool              // it has not heard what the container is
 }
 
 func (n heard) Client(_ context.Context, c *transport.Conn) {
@@ -43,6 +44,9 @@ func (n heard) Client(_ context.Context, c *transport.Conn) {
 		}
 		q, err := protocol.DecodeRequest(kind, payload)
 		status, bad := json.Marshal(host.Status{Node: 1, Containers: []cluster.Container{{Name: "orders", PartitionKey: []string{"/k"}, Number: cluster.FirstNumber}}})
+		if n.behind {
+			status, bad = json.Marshal(host.Status{Node: 1})
+		}
 		h := protocol.Head{Number: q.Number}
 		c.Send(protocol.Answer, func(dst []byte) []byte {
 			switch {
@@ -109,5 +113,10 @@ func TestForeignContainer(t *testing.T) {
 		if _, err := s.Container(t.Context(), "orders", engine.ContainerDef{PartitionKey: tc.key}); !errors.Is(err, tc.want) {
 			t.Errorf("%q: %v, want %v", tc.key, err, tc.want)
 		}
+	}
+	var fault *gateway.Fault
+	s := open(t, heard{groups: []*topology.Group{topology.New(cluster.FirstNumber<<32|1, "orders", whole, 1)}, behind: true})
+	if _, err := s.Container(t.Context(), "orders", engine.ContainerDef{PartitionKey: []string{"/k"}}); !errors.As(err, &fault) || fault.Status != http.StatusServiceUnavailable {
+		t.Errorf("of which no node says what it is: %v", err)
 	}
 }
