@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"fmt"
 	"iter"
 	"runtime/trace"
 	"time"
@@ -43,15 +42,8 @@ const (
 	ChangeDeletedPartition = ChangeKind(feed.DeletedPartition)
 )
 
-var changeKindNames = [...]string{"written", "created", "replaced", "deleted", "expired", "partition deleted"}
-
 // String returns the kind in words.
-func (k ChangeKind) String() string {
-	if int(k) >= len(changeKindNames) {
-		return fmt.Sprintf("change kind %d", uint8(k))
-	}
-	return changeKindNames[k]
-}
+func (k ChangeKind) String() string { return feed.Kind(k).String() }
 
 // Position returns the position behind the change and everything that was shown before
 // it: a feed from there goes on with the next change. The call is not cheap.

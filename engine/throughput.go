@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"iter"
 	"math"
 	"slices"
@@ -17,27 +16,17 @@ import (
 )
 
 // ErrThrottled is what a *ThrottledError matches.
-var ErrThrottled = errors.New("throttled: request rate is too large")
+var ErrThrottled = throughput.ErrThrottled
 
 // ThrottledError says that a physical partition has consumed more than its share of the
 // container's throughput or, if Key is valid, that the logical partition Key has consumed
-// more than its limit. Nothing was done, and a call after RetryAfter is admitted.
-type ThrottledError struct {
-	Partition  PartitionID
-	Key        PartitionKey
-	RetryAfter time.Duration // until it admits the next operation, unless others come first
-}
-
-// Error implements error.
-func (e *ThrottledError) Error() string {
-	if e.Key.Valid() {
-		return fmt.Sprintf("logical partition %s: %v; retry after %v", e.Key, ErrThrottled, e.RetryAfter)
-	}
-	return fmt.Sprintf("physical partition %d: %v; retry after %v", e.Partition, ErrThrottled, e.RetryAfter)
-}
-
-// Is matches ErrThrottled.
-func (e *ThrottledError) Is(target error) bool { return target == ErrThrottled }
+// more than its limit. It comes as a *ThrottledError. Nothing was done, and a call after
+// RetryAfter is admitted.
+//
+//	Partition  partmap.PartitionID
+//	Key        PartitionKey
+//	RetryAfter time.Duration // until it admits the next operation, unless others come first
+type ThrottledError = throughput.ThrottledError
 
 // SetThroughput provisions the container with perSecond request units per second; 0:
 // unlimited. They are divided evenly over its physical partitions, or in the proportions

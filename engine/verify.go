@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"fmt"
 	"iter"
 
 	"github.com/cleavestore/cleave/internal/lsm"
@@ -10,19 +9,11 @@ import (
 )
 
 // Finding is something that Verify found wrong. It is an error.
-type Finding struct {
-	File   string // path
-	Offset int64  // -1: the file as a whole
-	What   string
-}
-
-// Error implements error.
-func (f Finding) Error() string {
-	if f.Offset < 0 {
-		return fmt.Sprintf("%s: %s", f.File, f.What)
-	}
-	return fmt.Sprintf("%s: offset %d: %s", f.File, f.Offset, f.What)
-}
+//
+//	File   string // path
+//	Offset int64  // -1: the file as a whole
+//	What   string
+type Finding = verify.Finding
 
 // Verify reads the whole store and yields what is wrong with it. It checks the checksum
 // of every byte, the order of items, their place in the range of their partition, every
@@ -46,7 +37,7 @@ func (db *DB) Verify(ctx context.Context) iter.Seq2[Finding, error] {
 			// No call is held while the caller looks at the findings.
 			err = state.during(ctx, step)
 			for _, f := range walk.Take() {
-				if !yield(Finding(f), nil) {
+				if !yield(f, nil) {
 					return
 				}
 			}

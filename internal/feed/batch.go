@@ -1,6 +1,7 @@
 package feed
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/cleavestore/cleave/internal/item"
@@ -28,6 +29,16 @@ const (
 	Expired
 	DeletedPartition
 )
+
+var kindNames = [...]string{"written", "created", "replaced", "deleted", "expired", "partition deleted"}
+
+// String returns the kind in words.
+func (k Kind) String() string {
+	if int(k) >= len(kindNames) {
+		return fmt.Sprintf("change kind %d", uint8(k))
+	}
+	return kindNames[k]
+}
 
 // Change is a version as the feed shows it. It may be kept.
 type Change struct {

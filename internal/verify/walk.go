@@ -2,6 +2,7 @@ package verify
 
 import (
 	"context"
+	"fmt"
 	"iter"
 
 	"github.com/cleavestore/cleave/internal/lsm"
@@ -9,11 +10,19 @@ import (
 	"github.com/cleavestore/cleave/wal"
 )
 
-// Finding is something that is wrong with a store.
+// Finding is something that is wrong with a store. It is an error.
 type Finding struct {
 	File   string // path
 	Offset int64  // -1: the file as a whole
 	What   string
+}
+
+// Error implements error.
+func (f Finding) Error() string {
+	if f.Offset < 0 {
+		return fmt.Sprintf("%s: %s", f.File, f.What)
+	}
+	return fmt.Sprintf("%s: offset %d: %s", f.File, f.Offset, f.What)
 }
 
 // Part is a physical partition to be checked. Siblings are the trees of its container.
