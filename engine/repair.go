@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/cleavestore/cleave/internal/definition"
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/lifetime"
 	"github.com/cleavestore/cleave/internal/lsm"
+	"github.com/cleavestore/cleave/internal/manifest"
 )
 
 // RepairOptions are the options of Repair. Nil means none.
@@ -38,7 +40,8 @@ const maxRefused = 1000
 
 // Repair copies what can be read of the store in src into a new store in dst, which must
 // be empty or absent, and reports what it could not read. Nothing in src is changed.
-// Documents keep their keys, ids and times of expiry. Sequences, etags and times of
+// Documents keep their keys, ids and, to the second, times of expiry. Containers keep their
+// definitions and limits, which do not bound the repair. Sequences, etags and times of
 // modification are new. Old versions for change feeds and positions in replicated logs
 // are not copied. A store whose own manifest or log is damaged is refused.
 func Repair(ctx context.Context, src, dst string, o *RepairOptions) (RepairReport, error) {
@@ -90,15 +93,18 @@ type repairer struct {
 	opts   *RepairOptions
 	report RepairReport
 	past   salvage
+	from   *Container
 	into   *Container
 }
 
 func (r *repairer) container(c *Container, to *DB) (err error) {
 	def := c.Def()
 	def.Throughput, def.Replicated = 0, false
+	def.Limits.LogicalPartitionThroughput, def.Limits.LogicalPartitionBytes = 0, definition.MaxLogicalBytes
 	if _, err = to.CreateContainer(r.ctx, c.name, def); err != nil {
 		return err
 	}
+	r.from = c
 	if r.into, err = to.Container(c.name); err != nil {
 		return err
 	}
@@ -110,10 +116,25 @@ func (r *repairer) container(c *Container, to *DB) (err error) {
 			return err
 		}
 	}
+	c.db.storeManifest.Lock()
+	was := *c.db.storeManifest.state.Container(c.id)
+	c.db.storeManifest.Unlock()
+	if err = r.into.change(func(m *manifest.Container) error { definition.TakeKeyLimits(m, &was); return nil }); err != nil {
+		return err
+	}
 	if rate := c.Def().Throughput; rate > 0 {
 		return r.into.SetThroughput(r.ctx, rate)
 	}
 	return nil
+}
+
+// now returns the time by which documents expire: of a replicated container that of its
+// newest entry, which may be long ago.
+func (r *repairer) now() int64 {
+	if r.from.def.Replicated {
+		return r.past.Past.Expired
+	}
+	return r.into.db.clockMillis()
 }
 
 // write writes a document into the new store. It reports an error that lies in the
@@ -122,14 +143,20 @@ func (r *repairer) write(k *item.Key, v *item.Version) (err error) {
 	o := new(WriteOptions)
 	if r.into.life.Default() != 0 && (v.Expires != 0 || !r.into.life.Follows()) {
 		if o.TTL = NoExpiry; v.Expires != 0 && v.Expires != lifetime.Never {
-			o.TTL = time.Duration(v.Expires-r.past.Past.Expired) * time.Millisecond
+			if o.TTL = time.Duration(v.Expires-r.now()) * time.Millisecond; o.TTL <= 0 {
+				return nil // it has expired since the partition was begun
+			}
 		}
 	}
 	pk := keyOf(string(k.PK))
-	if r.into.def.Kind == JSON {
-		_, err = r.into.Upsert(r.ctx, v.Body, o)
-	} else {
+	switch {
+	case r.into.def.Kind != JSON:
 		_, err = r.into.Put(r.ctx, pk, string(k.ID), v.Body, o)
+	case r.into.def.Synthetic.rule().Random():
+		o.Key = pk // the document does not tell its suffix
+		_, err = r.into.Create(r.ctx, v.Body, o)
+	default:
+		_, err = r.into.Upsert(r.ctx, v.Body, o)
 	}
 	switch {
 	case err == nil:

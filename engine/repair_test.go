@@ -2,8 +2,11 @@ package engine
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"maps"
 	"testing"
+	"time"
 
 	"github.com/cleavestore/cleave/internal/vfs"
 	"github.com/cleavestore/cleave/segment"
@@ -88,5 +91,94 @@ func TestRepairWithoutFile(t *testing.T) {
 	}
 	if !maps.Equal(filesOf(t, held), filesOf(t, w.mem)) {
 		t.Error("the repair changed the store")
+	}
+}
+
+// TestRepairKeeps repairs whole stores: every document is there, with its key and its time of
+// expiry, and the limits are those of before, whatever they would have said to the repair.
+func TestRepairKeeps(t *testing.T) {
+	ctx := context.Background()
+	for name, tc := range map[string]struct {
+		def    ContainerDef
+		change func(c *Container) error
+	}{
+		"random suffixes": {def: ContainerDef{Synthetic: &SyntheticKey{Join: []string{"/k"}, Suffixes: 4}}},
+		"expiry":          {def: ContainerDef{PartitionKey: []string{"/k"}, DefaultTTL: time.Minute}},
+		"expiry, mutable": {def: ContainerDef{PartitionKey: []string{"/k"}, DefaultTTL: NoExpiry, MutableTTL: true}},
+		"throughput of logical partitions": {
+			def: byK, change: func(c *Container) error { return c.SetDefaultKeyLimits(ctx, KeyLimits{Throughput: 1}) },
+		},
+		"size of logical partitions": {
+			def: byK, change: func(c *Container) error { return c.SetDefaultKeyLimits(ctx, KeyLimits{Bytes: 100}) },
+		},
+		"limits of one logical partition": {
+			def: byK, change: func(c *Container) error {
+				return c.SetKeyLimits(ctx, StringKey("a"), KeyLimits{Throughput: 1, Bytes: 100})
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			opts := testOptions(vfs.NewMem())
+			clock := newTestClock(opts)
+			db, c := openStore(t, opts, tc.def)
+			for i := range 20 {
+				var o WriteOptions
+				if tc.def.DefaultTTL != 0 {
+					o.TTL = time.Duration(10*i+10) * time.Second
+				}
+				_, err := c.Create(ctx, doc(fmt.Sprint(i), "a", i), &o)
+				must(t, err)
+			}
+			was := make(map[PartitionKey]map[string]time.Time)
+			for it, err := range c.ScanAll(ctx, nil) {
+				must(t, err)
+				if was[it.Key] == nil {
+					was[it.Key] = make(map[string]time.Time)
+				}
+				was[it.Key][it.ID] = it.Expires
+			}
+			if tc.change != nil {
+				must(t, tc.change(c))
+			}
+			to := testOptions(vfs.NewMem())
+			to.clock, to.elapsed = opts.clock, opts.elapsed
+			fixed, err := Open(ctx, "fixed", to)
+			must(t, err)
+			defer fixed.Close()
+			// The repair takes a quarter of a minute: the first item expires meanwhile.
+			passed := false
+			report, err := repair(ctx, db, fixed, &RepairOptions{Progress: func(RepairReport) {
+				if !passed {
+					clock.pass(15 * time.Second)
+				}
+				passed = true
+			}})
+			must(t, err)
+			if len(report.Refused) > 0 || len(report.Lost) > 0 {
+				t.Errorf("%+v", report)
+			}
+			repaired, err := fixed.Container("c")
+			must(t, err)
+			if now, before := maps.Collect(repaired.LimitedKeys()), maps.Collect(c.LimitedKeys()); !maps.Equal(now, before) {
+				t.Errorf("limits of logical partitions are %v, were %v", now, before)
+			}
+			if now, before := repaired.Def().Limits, c.Def().Limits; now != before {
+				t.Errorf("limits are %+v, were %+v", now, before)
+			}
+			must(t, repaired.SetKeyLimits(ctx, StringKey("a"), KeyLimits{}))
+			must(t, repaired.SetDefaultKeyLimits(ctx, KeyLimits{}))
+			for key, items := range was {
+				for id, expires := range items {
+					it, err := repaired.Read(ctx, key, id)
+					if !expires.IsZero() && !expires.After(opts.clock()) {
+						if !errors.Is(err, ErrNotFound) {
+							t.Errorf("%v %s has expired: %v", key, id, err)
+						}
+					} else if err != nil || !it.Expires.Equal(expires) {
+						t.Errorf("%v %s expires at %v, before at %v: %v", key, id, it.Expires, expires, err)
+					}
+				}
+			}
+		})
 	}
 }

@@ -43,7 +43,7 @@ const (
 	maxNameBytes            = 255
 	maxRate                 = 1e9 // RU/s, of one partition
 	NoExpiry                = -1  // as DefaultTTL: only items with a time to live of their own expire
-	maxLogicalBytes         = math.MaxInt64 / 2
+	MaxLogicalBytes         = math.MaxInt64 / 2
 	opaqueKey               = "/key" // the path that stands for the key of an opaque container
 	leastTTL, leastRetained = time.Millisecond, time.Second
 )
@@ -162,7 +162,7 @@ func (d *Def) check() error {
 	if err := within("Limits.ItemBytes", &l.ItemBytes, DefaultItemBytes, 1, MaxItemBytes); err != nil {
 		return err
 	}
-	if err := within("Limits.LogicalPartitionBytes", &l.LogicalPartitionBytes, DefaultLogicalBytes, 1, maxLogicalBytes); err != nil {
+	if err := within("Limits.LogicalPartitionBytes", &l.LogicalPartitionBytes, DefaultLogicalBytes, 1, MaxLogicalBytes); err != nil {
 		return err
 	}
 	if _, err := d.CompileIndex(d.Index); err != nil {

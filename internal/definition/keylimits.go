@@ -52,6 +52,13 @@ func SetKeyLimit(m *manifest.Container, pk []byte, l keylimits.Limit) {
 	}
 }
 
+// TakeKeyLimits gives the logical partitions of a container the limits that they have in
+// another one.
+func TakeKeyLimits(m, from *manifest.Container) {
+	m.MaxLogicalThroughput, m.MaxLogicalKey = from.MaxLogicalThroughput, from.MaxLogicalKey
+	m.KeyLimits = slices.Clone(from.KeyLimits)
+}
+
 // KeyRules returns the limits of logical partitions that a manifest has.
 func KeyRules(m *manifest.Container) keylimits.Rules {
 	r := keylimits.Rules{

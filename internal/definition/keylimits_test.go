@@ -48,6 +48,10 @@ func TestKeyLimits(t *testing.T) {
 	check("one less", changed)
 	m = before
 	check("before", want)
+	var other manifest.Container
+	TakeKeyLimits(&other, &m)
+	m = other
+	check("taken over", want)
 	SetDefaultKeyLimit(&m, keylimits.Limit{Throughput: -1, Bytes: 3})
 	if m.MaxLogicalThroughput != 0 || m.MaxLogicalKey != 3 {
 		t.Errorf("%+v", m)
