@@ -95,6 +95,7 @@ type session struct {
 	o         Options
 	to        *engine.Container
 	key       engine.PartitionKey
+	random    bool              // documents do not tell the suffix of their key, so none is upserted
 	from      *engine.Container // of the temporary store
 	result    Result
 	progress  Progress
@@ -113,6 +114,7 @@ func (s *session) run(r io.Reader) (err error) {
 	case def.Replicated:
 		return engine.ErrReplicated
 	}
+	s.random = def.Synthetic != nil && def.Synthetic.Suffixes > 0 && def.Synthetic.SuffixOf == ""
 	if def.HashVersion == 1 {
 		s.key = s.key.OfVersion(1)
 	} else {

@@ -596,3 +596,41 @@ func TestRefused(t *testing.T) {
 		t.Errorf("over the limit of the tenant: %v", err)
 	}
 }
+
+// TestRandomSuffix restores a logical partition whose suffix the documents do not tell.
+func TestRandomSuffix(t *testing.T) {
+	ctx := t.Context()
+	s := cleavetest.New(t)
+	c := notes(t, s.DB(), func(d *engine.ContainerDef) {
+		*d = engine.ContainerDef{Synthetic: &engine.SyntheticKey{Join: []string{"/tenant"}, Suffixes: 3}}
+		d.Limits.BatchBytes = 64 << 10
+	})
+	keys, err := c.BaseKeys(acme)
+	must(t, err)
+	key := keys[1]
+	create := func(id, text string) {
+		_, err := c.Create(ctx, document("acme", id, text), &engine.WriteOptions{Key: key})
+		must(t, err)
+	}
+	for _, id := range []string{"changed", "deleted", "same"} {
+		create(id, "as it was")
+	}
+	big := strings.Repeat("x", 100<<10)
+	create("large, changed", big)
+	create("large, deleted", big)
+	want, _ := content(t, c, key)
+	backup, _ := backupOf(t, s.DB(), nil)
+	for _, id := range []string{"changed", "large, changed"} {
+		_, err := c.Replace(ctx, document("acme", id, "as it is"), &engine.WriteOptions{Key: key})
+		must(t, err)
+	}
+	for _, id := range []string{"deleted", "large, deleted"} {
+		must(t, c.Delete(ctx, key, id, nil))
+	}
+	create("new", "as it is")
+	result, err := LogicalPartition(ctx, c, key, bytes.NewReader(backup), &Options{Replace: true, TempDir: t.TempDir()})
+	must(t, err)
+	if got, _ := content(t, c, key); !maps.Equal(got, want) || result.Created != 2 || result.Replaced != 2 || result.Deleted != 1 {
+		t.Errorf("%+v, %d items", result, len(got))
+	}
+}

@@ -106,7 +106,7 @@ func (t *transaction) run() error {
 			}
 			continue
 		}
-		if t.large != nil && (errors.Is(err, engine.ErrExists) || errors.Is(err, engine.ErrPrecondition)) {
+		if t.large != nil && (errors.Is(err, engine.ErrExists) || errors.Is(err, engine.ErrPrecondition) || errors.Is(err, engine.ErrNotFound)) {
 			if try++; try == tries {
 				return fmt.Errorf("%w: item %q: %w", engine.ErrConflict, t.large.want.ID, err)
 			}
@@ -197,8 +197,12 @@ func (t *transaction) write(tx *engine.Tx, kind change, id string, want *engine.
 		return tx.Delete(id, nil)
 	case t.s.to.Def().Kind == engine.Opaque:
 		return tx.Put(id, want.Body, t.s.options(want))
+	case !t.s.random:
+		return tx.Upsert(want.Body, t.s.options(want))
+	case kind == create:
+		return tx.Create(want.Body, t.s.options(want))
 	}
-	return tx.Upsert(want.Body, t.s.options(want))
+	return tx.Replace(want.Body, t.s.options(want))
 }
 
 // options are those with which an item expires when it does in the backup.
@@ -234,7 +238,7 @@ func (t *transaction) writeLarge() (err error) {
 		_, err = s.to.Create(s.ctx, l.want.Body, o)
 	default:
 		o.Key = s.key
-		_, err = s.to.Upsert(s.ctx, l.want.Body, o)
+		_, err = s.to.Replace(s.ctx, l.want.Body, o)
 	}
 	if err == nil {
 		t.last = l.want.ID
