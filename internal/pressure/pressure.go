@@ -22,7 +22,9 @@
 //  2. A write that waits asks for flushes and compactions, and is woken by each change
 //     that may let it go on: memory that was released, runs that were compacted, a
 //     promise that was given back, a flush that failed, a store that fails or closes.
-//  3. A write that flushes cannot make room for is refused and does not wait for ever.
+//  3. A write that flushes cannot make room for is refused and does not wait for ever: one
+//     that is larger than all write buffers at once, one whose flush fails then. For any
+//     other one all memtables are flushed, if need be.
 //
 // An admitted write that meets no pressure takes no lock. Gate.mu is taken last (see
 // internal/locks).
@@ -37,6 +39,7 @@ import (
 	"time"
 
 	"github.com/cleavestore/cleave/internal/drain"
+	"github.com/cleavestore/cleave/internal/fault"
 	"github.com/cleavestore/cleave/internal/lockorder"
 	"github.com/cleavestore/cleave/internal/locks"
 	"github.com/cleavestore/cleave/internal/lsm"
@@ -82,6 +85,7 @@ type Gate struct {
 
 	promised atomic.Int64          // bytes of writes that were admitted and are in no memtable yet
 	waiting  atomic.Int64          // writes that wait
+	short    atomic.Int64          // bytes of those that wait for memory, and not for runs
 	failed   atomic.Pointer[error] // of the last flush; nil: it succeeded
 
 	begun time.Time     // the following times are nanoseconds since then
@@ -118,6 +122,12 @@ func (g *Gate) Ripe() bool {
 
 // Waiting says whether a write waits.
 func (g *Gate) Waiting() bool { return g.waiting.Load() > 0 }
+
+// Starved says that a write waits for memory that no frozen memtable will give back.
+func (g *Gate) Starved() bool {
+	short := g.short.Load()
+	return short > 0 && g.env.FrozenBytes.Load() == 0 && g.env.Pool.Used()+g.promised.Load()+short > g.env.Pool.Limit()
+}
 
 // Pacing says whether writes were paced a moment ago: flushes are slower than writers.
 func (g *Gate) Pacing() bool {
@@ -170,7 +180,8 @@ func (g *Gate) promise(size int64) bool {
 
 // Admit lets a write of size bytes to a tree go on, slows it or makes it wait, and returns
 // how long that took. Without an error, the memory is promised to the write until Done is
-// called. Errors: ErrBusy, with its cause; lsm.ErrMoved; that of Store.Refused.
+// called. Errors: ErrBusy, with its cause; lsm.ErrMoved; a *fault.LimitError; that of
+// Store.Refused.
 func (g *Gate) Admit(ctx context.Context, t *lsm.Tree, size int64) (time.Duration, error) {
 	if g.calm(t) && g.promise(size) {
 		return 0, nil
@@ -197,6 +208,9 @@ func (g *Gate) wait(ctx context.Context, t *lsm.Tree, size int64) error {
 	if !g.overrun(t) && g.promise(size) {
 		return nil
 	}
+	if most := g.env.Pool.Limit(); size > most {
+		return &fault.LimitError{What: "what a write takes of the write buffers", Size: size, Limit: most, Kind: fault.ErrTooLarge}
+	}
 	g.waiting.Add(1)
 	defer g.waiting.Add(-1)
 	for {
@@ -214,12 +228,26 @@ func (g *Gate) wait(ctx context.Context, t *lsm.Tree, size int64) error {
 		if err := g.failed.Load(); err != nil && !overrun {
 			return fmt.Errorf("%w and cannot be flushed: %w", ErrBusy, *err)
 		}
-		g.store.Relieve()
-		select {
-		case <-room:
-		case <-ctx.Done():
-			return fmt.Errorf("%w: %w", ErrBusy, ctx.Err())
+		short := size
+		if overrun {
+			short = 0
 		}
+		if err := g.rest(ctx, room, short); err != nil {
+			return fmt.Errorf("%w: %w", ErrBusy, err)
+		}
+	}
+}
+
+// rest asks for relief, and waits until there is some. The write lacks short bytes.
+func (g *Gate) rest(ctx context.Context, room <-chan struct{}, short int64) error {
+	g.short.Add(short)
+	defer g.short.Add(-short)
+	g.store.Relieve()
+	select {
+	case <-room:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/cleavestore/cleave/internal/fault"
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/internal/lsmtest"
@@ -152,6 +153,53 @@ func TestWait(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestTooLarge: a write that is larger than all write buffers does not wait.
+func TestTooLarge(t *testing.T) {
+	s := newStore(t)
+	_, err := s.gate.Admit(t.Context(), s.tree, limit+1)
+	if found := new(fault.LimitError); !errors.As(err, &found) || !errors.Is(err, fault.ErrTooLarge) || found.Size != limit+1 || found.Limit != limit {
+		t.Errorf("%v", err)
+	}
+	if _, err := s.gate.Admit(t.Context(), s.tree, limit); err != nil {
+		t.Errorf("all of them: %v", err)
+	}
+}
+
+// TestStarved: a write that waits for memory is starved while no flush will make any.
+func TestStarved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore(t)
+		s.fill(0.99)
+		ctx, cancel := context.WithCancel(t.Context())
+		a := s.admit(ctx, 1<<20)
+		if a.ended() || !s.gate.Starved() {
+			t.Error("nothing is frozen, and it is not starved")
+		}
+		s.freeze()
+		if s.gate.Starved() {
+			t.Error("a memtable is frozen")
+		}
+		s.Flushed(s.tree)
+		if !s.gate.Starved() {
+			t.Error("the memtable was flushed")
+		}
+		if cancel(); !a.ended() || s.gate.Starved() {
+			t.Errorf("%v", a.err)
+		}
+		for range lsm.MostRuns {
+			s.freeze()
+		}
+		ctx, cancel = context.WithCancel(t.Context())
+		a = s.admit(ctx, 1)
+		if a.ended() || s.gate.short.Load() > 0 {
+			t.Error("it waits for a compaction, not for memory")
+		}
+		if cancel(); !a.ended() {
+			t.Error("it goes on waiting")
+		}
+	})
 }
 
 // TestOverrun: at lsm.MostRuns runs a write waits for a compaction, and a frozen memtable

@@ -64,7 +64,7 @@ func (s *Scheduler) nextFlush() (Partition, time.Duration) {
 	parts := s.store.Partitions()
 	best, wait := mostFrozen(parts)
 	// Partitions whose flush failed must not hold up the others.
-	if best == nil && (s.gate.Ripe() || wait > 0 && s.env.Pool.Used() > s.env.Pool.Limit()/4*3) && s.freezeLargest(parts) {
+	if best == nil && (s.gate.Ripe() || s.gate.Starved() || wait > 0 && s.env.Pool.Used() > s.env.Pool.Limit()/4*3) && s.freezeLargest(parts) {
 		best, wait = mostFrozen(parts)
 	}
 	if best == nil || !best.Data().Flushing.TryLock() {

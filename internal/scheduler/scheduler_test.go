@@ -102,6 +102,7 @@ func (p *testPart) FlushOldest(ctx context.Context) error {
 	}
 	p.flushes.Add(1)
 	p.s.Flushed(p.tree)
+	p.s.gate.Release()
 	return nil
 }
 
@@ -144,7 +145,7 @@ func (s *testStore) awaitMemory() (cancel func() error) {
 	ctx, end := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() {
-		_, err := s.gate.Admit(ctx, s.parts[0].tree, 1<<30)
+		_, err := s.gate.Admit(ctx, s.parts[0].tree, s.Env.Pool.Limit())
 		done <- err
 	}()
 	synctest.Wait()
@@ -203,6 +204,42 @@ func TestMostFrozenFirst(t *testing.T) {
 	}
 }
 
+// TestFlushesForLargeWrite: for a write that takes more than half of the write buffers all
+// memtables are flushed, if need be, though none of them asks for that; for one that finds
+// room none is.
+func TestFlushesForLargeWrite(t *testing.T) {
+	for _, tc := range []struct {
+		part    float64 // of the write buffers, that the write takes
+		flushes int32   // at least; two flushers may each find that one is missing
+	}{{0.5, 0}, {0.9, 1}, {1, 3}} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newStore(t, 3)
+			for i, p := range s.parts {
+				p.fill(int64(1+i) << 19)
+			}
+			if s.gate.Ripe() {
+				t.Fatal("a memtable is flushed anyway")
+			}
+			s.Start(newTestLog(), 0)
+			defer s.Stop()
+			size := int64(tc.part * float64(s.Env.Pool.Limit()))
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second) // of the bubble
+			defer cancel()
+			if _, err := s.gate.Admit(ctx, s.parts[0].tree, size); err != nil {
+				t.Fatalf("%v of the write buffers: %v", tc.part, err)
+			}
+			s.gate.Done(size)
+			flushes := int32(0)
+			for _, p := range s.parts {
+				flushes += p.flushes.Load()
+			}
+			if flushes < tc.flushes || flushes > 0 && tc.flushes == 0 {
+				t.Errorf("%v of the write buffers: %d flushes, want %d", tc.part, flushes, tc.flushes)
+			}
+		})
+	}
+}
+
 // TestFlushPassesOver: where the largest memtable is of a partition that is being
 // flushed, the next one is frozen, unless it is small beside it.
 func TestFlushPassesOver(t *testing.T) {
@@ -236,7 +273,7 @@ func TestFailedWork(t *testing.T) {
 		}
 		s.Start(newTestLog(), 0)
 		synctest.Wait()
-		if _, err := s.gate.Admit(t.Context(), bad.tree, 1<<30); !errors.Is(err, pressure.ErrBusy) || !errors.Is(err, errTest) {
+		if _, err := s.gate.Admit(t.Context(), bad.tree, s.Env.Pool.Limit()); !errors.Is(err, pressure.ErrBusy) || !errors.Is(err, errTest) {
 			t.Errorf("a write for which no memory can be made: %v", err)
 		}
 		s.fillUp(s.parts[0], s.parts[2])
