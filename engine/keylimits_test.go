@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/cleavestore/cleave/internal/definition"
 	"github.com/cleavestore/cleave/internal/vfs"
 )
 
@@ -357,6 +358,29 @@ func TestKeyLimitTogether(t *testing.T) {
 				t.Errorf("%s: a byte too many: %v", k, err)
 			}
 			must(t, second(c.Upsert(ctx, documentOf("z", k, left), nil)))
+		}
+	}
+}
+
+// TestMostKeyLimits: a store opens again with the largest limits that logical partitions may
+// have, and the definition that has them is one that a container can be made with.
+func TestMostKeyLimits(t *testing.T) {
+	ctx := context.Background()
+	for _, most := range []KeyLimits{{Bytes: definition.MaxLogicalBytes}, {Throughput: 1e9}} {
+		opts := testOptions(vfs.NewMem())
+		db, c := openStore(t, opts)
+		must(t, c.SetDefaultKeyLimits(ctx, most))
+		must(t, c.SetKeyLimits(ctx, StringKey("a"), most))
+		if _, err := db.CreateContainer(ctx, "other", c.Def()); err != nil {
+			t.Error(err)
+		}
+		must(t, db.Close())
+		openStore(t, opts)
+	}
+	_, c := openStore(t, testOptions(vfs.NewMem()))
+	for _, more := range []KeyLimits{{Bytes: definition.MaxLogicalBytes + 1}, {Throughput: 1e9 + 1}} {
+		if err := c.SetDefaultKeyLimits(ctx, more); !errors.Is(err, ErrInvalid) {
+			t.Errorf("%+v: %v", more, err)
 		}
 	}
 }

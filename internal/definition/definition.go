@@ -14,7 +14,6 @@ package definition
 import (
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 	"time"
@@ -43,7 +42,7 @@ const (
 	maxNameBytes            = 255
 	maxRate                 = 1e9 // RU/s, of one partition
 	NoExpiry                = -1  // as DefaultTTL: only items with a time to live of their own expire
-	MaxLogicalBytes         = math.MaxInt64 / 2
+	MaxLogicalBytes         = 1 << 62
 	opaqueKey               = "/key" // the path that stands for the key of an opaque container
 	leastTTL, leastRetained = time.Millisecond, time.Second
 )

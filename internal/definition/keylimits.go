@@ -9,9 +9,6 @@ import (
 	"github.com/cleavestore/cleave/internal/manifest"
 )
 
-// maxKeyBytes bounds the limit of bytes of a logical partition.
-const maxKeyBytes = 1 << 62
-
 // CheckKeyLimit returns an error if a logical partition cannot have this limit. A throughput
 // below 0 stands for none.
 func CheckKeyLimit(l keylimits.Limit) error {
@@ -20,7 +17,7 @@ func CheckKeyLimit(l keylimits.Limit) error {
 			return err
 		}
 	}
-	if l.Bytes < 0 || l.Bytes > maxKeyBytes {
+	if l.Bytes < 0 || l.Bytes > MaxLogicalBytes {
 		return fmt.Errorf("limit of %d bytes of a logical partition", l.Bytes)
 	}
 	return nil
