@@ -21,6 +21,7 @@ import (
 // its 256 KiB are taken back; after several slow ones, those of the whole file. A wrong
 // hint costs time only.
 type Residency struct {
+	Slow   time.Duration   // what the touch of a page takes at least that is not in memory; of Init
 	off    int64           // of page 0 in the file
 	words  []atomic.Uint64 // a bit a page, a word for each wordBytes
 	faults atomic.Int32    // slow touches lately
@@ -39,7 +40,7 @@ const (
 
 // Init sets it up for the bytes of [off, end). warm: all of them are in memory.
 func (h *Residency) Init(off, end int64, warm bool) {
-	h.off = off &^ (pageLen - 1)
+	h.off, h.Slow = off&^(pageLen-1), slowTouch
 	h.words = make([]atomic.Uint64, (end-h.off)/wordBytes+1)
 	if warm {
 		for i := range h.words {
@@ -50,7 +51,7 @@ func (h *Residency) Init(off, end int64, warm bool) {
 
 // Observe takes into account how long it took to touch the page at off.
 func (h *Residency) Observe(off int64, took time.Duration) {
-	if took < slowTouch {
+	if took < h.Slow {
 		if h.faults.Load() > 0 {
 			h.faults.Add(-1)
 		}
