@@ -327,10 +327,11 @@ func (a *admin) settled() bool {
 	return true
 }
 
-// absent checks that machines have nothing but what their replicas have.
+// absent checks that machines have nothing but what their replicas have. One of an incarnation before, which has met none
+// of the present one, may wait for ever to apply a split that a crash interrupted.
 func (a *admin) absent() {
 	for _, n := range a.w.nodes {
-		if !n.up {
+		if !n.up || !n.present() {
 			continue
 		}
 		for _, p := range n.c.Partitions() {

@@ -149,7 +149,10 @@ func (c *client) target(key engine.PartitionKey) *node {
 
 // place is the entry of a group with which a write took place, or which a read has seen last. The zero
 // value stands for one that is not known.
-type place struct{ gid, index uint64 }
+type place struct {
+	gid, index uint64
+	by         command.ID // of a write: the command
+}
 
 func (p place) known() bool { return p.index > 0 }
 
@@ -205,7 +208,7 @@ func (c *client) propose(key engine.PartitionKey, o command.Operation, allowed e
 		ended = true
 		var at place
 		if out.Err == nil {
-			at = place{by, out.Index}
+			at = place{by, out.Index, cmd.ID}
 			w.region.acked = append(w.region.acked, acked{key, at, w.now})
 		}
 		w.note("client %d: command %d ends: entry %d, duplicate %v, %v", c.id, c.number, out.Index, out.Duplicate, out.Err)
@@ -301,7 +304,7 @@ func (c *client) read(key engine.PartitionKey, id, path string, done func(int64,
 					return // the group has split meanwhile: ask again
 				}
 				value := r.number(key, id, path)
-				at := place{r.gid, r.group.Applied()}
+				at := place{gid: r.gid, index: r.group.Applied()}
 				if !n.up {
 					return
 				}

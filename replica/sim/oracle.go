@@ -288,7 +288,7 @@ func (o *oracle) judge(w *world) {
 }
 
 // atEnd is the place of what is read when all is over: behind everything.
-var atEnd = place{math.MaxUint64, math.MaxUint64}
+var atEnd = place{gid: math.MaxUint64, index: math.MaxUint64}
 
 // count judges what a counter has. From then on each increment was carried out as often as it has it.
 func (o *oracle) count(w *world, k int, sum int64) {

@@ -9,8 +9,11 @@ import (
 	"strconv"
 	"time"
 
+	pb "go.etcd.io/raft/v3/raftpb"
+
 	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/partmap"
+	"github.com/cleavestore/cleave/replica/command"
 	"github.com/cleavestore/cleave/replica/group"
 	"github.com/cleavestore/cleave/replica/internal/mutant"
 	"github.com/cleavestore/cleave/replica/raftlog"
@@ -28,7 +31,9 @@ import (
 //     that goes on began, and each reader goes on with all entries of its log, as was said of it.
 //   - What is lost is exactly what is past these entries. A counter has the increments that are kept and
 //     none of those that are lost; it is gone only if its making is. What was done with registers up to
-//     there, and what they have after the promotion, is linearizable.
+//     there, and what they have after the promotion, is linearizable. The reader's log may have more: entries
+//     that nobody applied, as a leader of before had sent them. It goes on with these too, so a command that was
+//     acknowledged with another entry, and is lost there, may have its effect with one of them.
 //   - Until the promotion, and from then on, registers are linearizable, each by itself. The second
 //     history begins with what the readers had, and with counters that are made again if they are gone.
 //   - Machines of the incarnation before end when they meet one of the present one, and clients of the
@@ -41,7 +46,8 @@ type region struct {
 	deciding    bool // the region of the voters is lost, and the other one is not promoted yet
 	tries       int
 	acked       []acked
-	parents     map[uint64]parent // of right groups
+	parents     map[uint64]parent   // of right groups
+	rest        map[command.ID]bool // commands of entries that a promoted log has past those that were applied
 }
 
 // acked is a write that a client was told of.
@@ -234,6 +240,7 @@ func (w *world) promote(best map[uint64]*replica) {
 	}
 	have := numbers{make(map[int]int64), make(map[int]int64)}
 	kept := make(map[uint64]uint64) // of each group: the newest of its entries that were applied before
+	g.rest = make(map[command.ID]bool)
 	for _, n := range w.nodes {
 		switch {
 		case n.far:
@@ -331,6 +338,7 @@ func (n *node) enter(stay map[uint64]uint64, have *numbers, kept map[uint64]uint
 	}
 	for _, log := range n.log.Groups() {
 		kept[log.ID()] = w.oracle.common(w, log)
+		w.region.leave(log, kept[log.ID()])
 	}
 	if err := errors.Join(n.log.Close(), n.db.Close()); err != nil {
 		w.violated("node %d: promotion: %v", n.id, err)
@@ -360,6 +368,31 @@ func (o *oracle) common(w *world, log *raftlog.Group) uint64 {
 	return at
 }
 
+// leave notes the commands that a promoted log has past an entry.
+func (g *region) leave(log *raftlog.Group, past uint64) {
+	last, err := log.LastIndex()
+	for at := past; err == nil && at < last; {
+		var entries []*pb.Entry
+		if entries, err = log.Entries(at+1, last+1, math.MaxUint64); len(entries) == 0 {
+			break
+		}
+		for _, e := range entries {
+			at = e.GetIndex()
+			if e.GetType() != pb.EntryNormal || len(e.GetData()) == 0 || command.IsControl(e.GetData()) {
+				continue
+			}
+			all, bad := command.DecodeEntry(e.GetData())
+			err = cmp.Or(err, bad)
+			for _, c := range all {
+				g.rest[c.ID] = true
+			}
+		}
+	}
+	if err != nil {
+		g.w.violated("group %d: %v", log.ID(), err)
+	}
+}
+
 // keeps reports whether a promotion keeps an entry.
 func (g *region) keeps(p place, kept map[uint64]uint64) bool {
 	for {
@@ -383,7 +416,7 @@ func (g *region) lose(said map[uint64]shown, kept map[uint64]uint64) {
 		}
 	}
 	for _, a := range g.acked {
-		if g.keeps(a.place, kept) {
+		if g.keeps(a.place, kept) || g.rest[a.by] {
 			continue
 		}
 		w.counts["lost writes"]++
@@ -428,6 +461,10 @@ func (o *oracle) promoted(w *world, kept map[uint64]uint64, have *numbers) {
 	for _, op := range before {
 		if !op.at.known() || w.region.keeps(op.at, kept) {
 			o.ops = append(o.ops, op)
+		} else if w.region.rest[op.at.by] {
+			later := *op
+			later.ret = math.MaxInt64
+			o.ops = append(o.ops, &later)
 		}
 	}
 	for k := range registers {
@@ -449,10 +486,13 @@ func (o *oracle) promoted(w *world, kept map[uint64]uint64, have *numbers) {
 		for _, inc := range o.counter[k] {
 			if inc.at.known() && !w.region.keeps(inc.at, kept) {
 				inc.least, inc.most = 0, 0
+				if w.region.rest[inc.at.by] {
+					inc.most = 1
+				}
 			}
 		}
 		sum, here := have.counters[k]
-		if keeps := w.region.keeps(made, kept); here != keeps {
+		if keeps := w.region.keeps(made, kept); here != keeps && !w.region.rest[made.by] {
 			w.violated("counter %d is there: %v; its making in entry %v is kept: %v", k, here, made, keeps)
 		}
 		if !here {
