@@ -79,8 +79,8 @@ func (c *catalogue) read(ctx context.Context) (o owner, etag engine.ETag, err er
 	return o, it.ETag, err
 }
 
-// gone is the answer of a store that cannot go on.
-func gone(err error) error {
+// unavailable is the answer of a store that cannot go on, or not yet.
+func unavailable(err error) error {
 	return &gateway.Fault{Status: http.StatusServiceUnavailable, RetryAfter: retryAfter, Message: err.Error()}
 }
 
@@ -89,7 +89,7 @@ func (c *catalogue) change(ctx context.Context, ops ...command.Operation) ([]eng
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err := c.s.Err(); err != nil {
-		return nil, gone(err)
+		return nil, unavailable(err)
 	}
 	next := c.owner
 	next.Changes++
@@ -117,9 +117,9 @@ func (c *catalogue) change(ctx context.Context, ops ...command.Operation) ([]eng
 		now, etag, failed := c.read(ctx)
 		switch {
 		case failed != nil:
-			return nil, gone(c.s.fail(fmt.Errorf("%w: %w", ErrCatalogue, failed)))
+			return nil, unavailable(c.s.fail(fmt.Errorf("%w: %w", ErrCatalogue, failed)))
 		case now.Token != c.token:
-			return nil, gone(c.s.fail(ErrSuperseded))
+			return nil, unavailable(c.s.fail(ErrSuperseded))
 		case now.Changes == next.Changes: // an earlier try has done it
 			c.owner, c.etag = next, etag
 			return c.metas(ctx, ops)
@@ -138,7 +138,7 @@ func (c *catalogue) metas(ctx context.Context, ops []command.Operation) ([]engin
 		if o.Kind != command.Delete {
 			var err error
 			if it, err = c.s.c.View(protocol.Strong).Read(ctx, c.name, catalogueKey, idOf(o.Body)); err != nil {
-				return nil, gone(c.s.fail(fmt.Errorf("%w: %w", ErrCatalogue, err)))
+				return nil, unavailable(c.s.fail(fmt.Errorf("%w: %w", ErrCatalogue, err)))
 			}
 		}
 		metas = append(metas, it.Meta)

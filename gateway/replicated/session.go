@@ -25,7 +25,7 @@ var levels = map[string]protocol.Level{
 // Begin implements gateway.Sessions.
 func (s *Store) Begin(ctx context.Context, level, token string) (context.Context, error) {
 	if err := s.Err(); err != nil {
-		return nil, gone(err)
+		return nil, unavailable(err)
 	}
 	r := &request{level: levels[level], session: client.NewSession()}
 	if r.level == 0 {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 	"sync"
 	"time"
 
@@ -131,11 +130,14 @@ func lacks(format string, args ...any) error {
 }
 
 // Container implements gateway.Store. That there is no such container it says only if the cluster says so: a gateway that starts
-// forgets the containers that are not there.
+// forgets the containers that are not there. The default time to live cannot be changed here, so one that has another is not
+// that of the gateway either.
 func (s *Store) Container(ctx context.Context, name string, def engine.ContainerDef) (gateway.Items, error) {
 	within, cancel := s.bound(ctx)
 	defer cancel()
-	if err := s.c.Lookup(within, name); err != nil {
+	if err := s.c.Lookup(within, name); errors.Is(err, engine.ErrNoContainer) && !s.c.MostLack(within, name) {
+		return nil, unavailable(err)
+	} else if err != nil {
 		return nil, answer(ctx, err)
 	}
 	if len(def.PartitionKey) == 0 {
@@ -145,11 +147,13 @@ func (s *Store) Container(ctx context.Context, name string, def engine.Container
 	switch {
 	case errors.Is(err, group.ErrBusy), errors.Is(err, engine.ErrNoContainer):
 		// There are groups of it, and the nodes that answer have not heard what it is.
-		return nil, &gateway.Fault{Status: http.StatusServiceUnavailable, RetryAfter: retryAfter, Message: err.Error()}
+		return nil, unavailable(err)
 	case err != nil:
 		return nil, answer(ctx, err)
-	case !slices.Equal(t.PartitionKey, def.PartitionKey): // somebody else has made it
-		return nil, fmt.Errorf("container %q with the partition key %q, the one of the name has %q: %w", name, def.PartitionKey, t.PartitionKey, engine.ErrNoContainer)
+	}
+	if own := definition(name, &def); !t.Fixed(own) { // somebody else has made it
+		return nil, fmt.Errorf("container %q with key %v, unique keys %v and default_ttl %d, the one of the name has key %v, unique keys %v and default_ttl %d: %w",
+			name, own.PartitionKey, own.UniqueKeys, own.DefaultTTL, t.PartitionKey, t.UniqueKeys, t.DefaultTTL, engine.ErrNoContainer)
 	}
 	return s.items(ctx, &t)
 }
@@ -164,6 +168,13 @@ func (s *Store) items(ctx context.Context, t *cluster.Container) (*items, error)
 		err = it.explainBy(ctx, t.Index)
 	}
 	return it, err
+}
+
+// definition returns the container of a cluster that a gateway makes with a definition.
+func definition(name string, def *engine.ContainerDef) *cluster.Container {
+	return &cluster.Container{
+		Name: name, PartitionKey: def.PartitionKey, Partitions: max(1, def.MinPartitions), Index: def.Index, DefaultTTL: cluster.SecondsOf(def.DefaultTTL), UniqueKeys: def.UniqueKeys,
+	}
 }
 
 // supports returns an error for a definition that a cluster cannot have.
@@ -184,9 +195,7 @@ func (s *Store) CreateContainer(ctx context.Context, name string, def engine.Con
 	}
 	within, cancel := s.bound(ctx)
 	defer cancel()
-	t := &cluster.Container{
-		Name: name, PartitionKey: def.PartitionKey, Partitions: max(1, def.MinPartitions), Index: def.Index, DefaultTTL: cluster.SecondsOf(def.DefaultTTL), UniqueKeys: def.UniqueKeys,
-	}
+	t := definition(name, &def)
 	if err := s.c.CreateContainer(within, *t); err != nil {
 		return nil, answer(ctx, err)
 	}

@@ -29,11 +29,21 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// heard is a node that has heard of the container "orders".
+// heard is a node that has heard of some containers, and has groups of some.
 type heard struct {
 	transport.Handler
-	groups []*topology.Group // of the container; nil: it has none of them
-	behind bool              // it has not heard what the container is
+	groups     []*topology.Group
+	containers []cluster.Container
+}
+
+// orders is a container that was made while the cluster ran.
+func orders(number uint64) cluster.Container {
+	return cluster.Container{Name: "orders", PartitionKey: []string{"/k"}, Number: number, DefaultTTL: 20, UniqueKeys: [][]string{{"/u"}, {"/v", "/w"}}}
+}
+
+// whole is the group with which orders begins.
+func whole(number uint64) *topology.Group {
+	return topology.New(topology.GroupID(number<<32|1), "orders", partmap.Range{Min: partmap.MinEPK(), Max: partmap.MaxEPK()}, 1)
 }
 
 func (n heard) Client(_ context.Context, c *transport.Conn) {
@@ -43,10 +53,7 @@ func (n heard) Client(_ context.Context, c *transport.Conn) {
 			return
 		}
 		q, err := protocol.DecodeRequest(kind, payload)
-		status, bad := json.Marshal(host.Status{Node: 1, Containers: []cluster.Container{{Name: "orders", PartitionKey: []string{"/k"}, Number: cluster.FirstNumber}}})
-		if n.behind {
-			status, bad = json.Marshal(host.Status{Node: 1})
-		}
+		status, bad := json.Marshal(host.Status{Node: 1, Containers: n.containers})
 		h := protocol.Head{Number: q.Number}
 		c.Send(protocol.Answer, func(dst []byte) []byte {
 			switch {
@@ -62,8 +69,8 @@ func (n heard) Client(_ context.Context, c *transport.Conn) {
 	}
 }
 
-// open returns a store of a cluster with one node.
-func open(t *testing.T, node heard) *Store {
+// open returns a store of a cluster with one node that answers, and some that do not.
+func open(t *testing.T, node heard, silent ...uint64) *Store {
 	t.Helper()
 	dir := t.TempDir()
 	a, err := transport.NewAuthority(dir, time.Now())
@@ -81,7 +88,14 @@ func open(t *testing.T, node heard) *Store {
 	t.Cleanup(func() { n.Close() })
 	creds, err = transport.LoadCredentials(own)
 	must(t, err)
-	c := client.New(client.Config{Cluster: &cluster.Cluster{Nodes: []cluster.Node{{ID: 1, Address: l.Addr().String()}}}, Credentials: creds})
+	d := &cluster.Cluster{Nodes: []cluster.Node{{ID: 1, Address: l.Addr().String()}}}
+	for _, id := range silent {
+		away, err := net.Listen("tcp", "127.0.0.1:0")
+		must(t, err)
+		must(t, away.Close())
+		d.Nodes = append(d.Nodes, cluster.Node{ID: id, Address: away.Addr().String()})
+	}
+	c := client.New(client.Config{Cluster: d, Credentials: creds})
 	t.Cleanup(c.Close)
 	s, err := Open(t.Context(), Config{Client: c, Wait: 300 * time.Millisecond})
 	must(t, err)
@@ -90,33 +104,56 @@ func open(t *testing.T, node heard) *Store {
 }
 
 // TestContainerAway: a container whose nodes do not answer is not taken for one that is not there, whose record a gateway that
-// starts deletes.
+// starts deletes. One of three nodes does not know: it may be the only one that has not heard.
 func TestContainerAway(t *testing.T) {
-	s := open(t, heard{})
-	var fault *gateway.Fault
-	if _, err := s.Container(t.Context(), "orders", engine.ContainerDef{}); !errors.As(err, &fault) || fault.Status != http.StatusServiceUnavailable {
-		t.Errorf("one that the node has heard of: %v", err)
-	}
-	if _, err := s.Container(t.Context(), "nothing", engine.ContainerDef{}); !errors.Is(err, engine.ErrNoContainer) {
-		t.Errorf("one that it has not heard of: %v", err)
+	def := engine.ContainerDef{PartitionKey: []string{"/k"}, DefaultTTL: 20 * time.Second, UniqueKeys: orders(1).UniqueKeys}
+	const first = cluster.FirstNumber
+	for name, tc := range map[string]struct {
+		node   heard
+		silent []uint64
+		gone   bool // there is no such container
+	}{
+		"heard of, and no groups":        {heard{containers: []cluster.Container{orders(first)}}, nil, false},
+		"not heard of":                   {heard{}, nil, true},
+		"not heard of by one of three":   {heard{}, []uint64{2, 3}, false},
+		"groups, and not heard of":       {heard{groups: []*topology.Group{whole(first)}}, nil, false},
+		"heard of the one of before":     {heard{groups: []*topology.Group{whole(first + 1)}, containers: []cluster.Container{{Name: "orders", PartitionKey: []string{"/old"}, Number: first}}}, nil, false},
+		"heard of a newer one":           {heard{groups: []*topology.Group{whole(first)}, containers: []cluster.Container{{Name: "orders", PartitionKey: []string{"/new"}, Number: first + 1}}}, nil, true},
+		"not heard of, with a node away": {heard{}, []uint64{2}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := open(t, tc.node, tc.silent...).Container(t.Context(), "orders", def)
+			var fault *gateway.Fault
+			if is := errors.Is(err, engine.ErrNoContainer); is != tc.gone || !is && (!errors.As(err, &fault) || fault.Status != http.StatusServiceUnavailable) {
+				t.Error(err)
+			}
+		})
 	}
 }
 
-// TestForeignContainer: a container that has another partition key is not the one that a gateway has made.
+// TestForeignContainer: a container with another definition, which a cluster cannot change, is not the one that a gateway has made.
 func TestForeignContainer(t *testing.T) {
-	whole := partmap.Range{Min: partmap.MinEPK(), Max: partmap.MaxEPK()}
-	for _, tc := range []struct {
-		key  []string
-		want error
-	}{{[]string{"/k"}, nil}, {nil, nil}, {[]string{"/other"}, engine.ErrNoContainer}, {[]string{"/k", "/l"}, engine.ErrNoContainer}} {
-		s := open(t, heard{groups: []*topology.Group{topology.New(cluster.FirstNumber<<32|1, "orders", whole, 1)}})
-		if _, err := s.Container(t.Context(), "orders", engine.ContainerDef{PartitionKey: tc.key}); !errors.Is(err, tc.want) {
-			t.Errorf("%q: %v, want %v", tc.key, err, tc.want)
-		}
-	}
-	var fault *gateway.Fault
-	s := open(t, heard{groups: []*topology.Group{topology.New(cluster.FirstNumber<<32|1, "orders", whole, 1)}, behind: true})
-	if _, err := s.Container(t.Context(), "orders", engine.ContainerDef{PartitionKey: []string{"/k"}}); !errors.As(err, &fault) || fault.Status != http.StatusServiceUnavailable {
-		t.Errorf("of which no node says what it is: %v", err)
+	for name, tc := range map[string]struct {
+		change func(*engine.ContainerDef)
+		own    bool
+	}{
+		"the same":                  {func(*engine.ContainerDef) {}, true},
+		"another index policy":      {func(d *engine.ContainerDef) { d.Index = engine.IndexAll() }, true},
+		"any":                       {func(d *engine.ContainerDef) { *d = engine.ContainerDef{} }, true},
+		"another key":               {func(d *engine.ContainerDef) { d.PartitionKey = []string{"/other"} }, false},
+		"a longer key":              {func(d *engine.ContainerDef) { d.PartitionKey = []string{"/k", "/l"} }, false},
+		"no unique keys":            {func(d *engine.ContainerDef) { d.UniqueKeys = nil }, false},
+		"another unique key":        {func(d *engine.ContainerDef) { d.UniqueKeys = [][]string{{"/u"}, {"/v"}} }, false},
+		"no default ttl":            {func(d *engine.ContainerDef) { d.DefaultTTL = 0 }, false},
+		"a default ttl of for ever": {func(d *engine.ContainerDef) { d.DefaultTTL = engine.NoExpiry }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := open(t, heard{groups: []*topology.Group{whole(cluster.FirstNumber)}, containers: []cluster.Container{orders(cluster.FirstNumber)}})
+			def := engine.ContainerDef{PartitionKey: []string{"/k"}, DefaultTTL: 20 * time.Second, UniqueKeys: orders(1).UniqueKeys}
+			tc.change(&def)
+			if _, err := s.Container(t.Context(), "orders", def); tc.own && err != nil || !tc.own && !errors.Is(err, engine.ErrNoContainer) {
+				t.Error(err)
+			}
+		})
 	}
 }

@@ -330,8 +330,16 @@ func (c *Client) lacks(ctx context.Context, container string) bool {
 	return answers > 0 && len(known) == 0
 }
 
+// MostLack reports whether most nodes answer and none of them has heard of a container. Lookup goes by fewer, which may
+// be those that are behind.
+func (c *Client) MostLack(ctx context.Context, container string) bool {
+	known, answers := c.definitions(ctx, container)
+	return answers > len(c.routes.now.Load().links)/2 && len(known) == 0
+}
+
 // Definition returns a container as the cluster defines it: as the node does that has heard of the newest change. Errors:
-// engine.ErrNoContainer, if nodes answer and none of them has heard of the container; group.ErrBusy, if none answers.
+// engine.ErrNoContainer, if nodes answer and none of them has heard of the container, or only of one of before whose groups
+// the client does not know any more; group.ErrBusy, if none answers.
 func (c *Client) Definition(ctx context.Context, container string) (t cluster.Container, err error) {
 	known, answers := c.definitions(ctx, container)
 	if answers == 0 {
@@ -342,7 +350,8 @@ func (c *Client) Definition(ctx context.Context, container string) (t cluster.Co
 		known = append(known, *d)
 		known[len(known)-1].Number = described.NumberOf(container)
 	}
-	if len(known) == 0 {
+	newest := c.numberOf(container)
+	if known = slices.DeleteFunc(known, func(t cluster.Container) bool { return t.Number < newest }); len(known) == 0 {
 		return t, fmt.Errorf("container %q: %w", container, engine.ErrNoContainer)
 	}
 	return slices.MaxFunc(known, func(x, y cluster.Container) int {
