@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"net/http/httptest"
 	"runtime"
 	"slices"
@@ -344,5 +345,49 @@ func TestReadManyForms(t *testing.T) {
 	r := s.do(200, "POST", docs, `{"query":"SELECT * FROM c WHERE c.id = 'i1' AND c.pk = 'a'"}`, append(head, "Content-Type", "application/query+json")...)
 	if got := r.head.Get("x-ms-request-charge"); got != "1.00" {
 		t.Errorf("an item by its id costs %s RU", got)
+	}
+}
+
+// fixed is a store whose default times to live cannot be changed.
+type fixed struct{ local }
+
+type fixedItems struct{ Items }
+
+func (f fixed) CreateContainer(ctx context.Context, name string, def engine.ContainerDef) (Items, error) {
+	it, err := f.local.CreateContainer(ctx, name, def)
+	return fixedItems{it}, err
+}
+
+func (f fixedItems) SetDefaultTTL(_ context.Context, ttl time.Duration) error {
+	if ttl != f.Def().DefaultTTL {
+		return &Fault{Status: http.StatusNotImplemented, Message: "a change of defaultTtl"}
+	}
+	return nil
+}
+
+// TestFixedTTL: a definition whose default time to live the store refuses has not changed the index policy.
+func TestFixedTTL(t *testing.T) {
+	s := start(t, nil)
+	s.do(201, "POST", "/dbs", `{"id":"d"}`)
+	s.h.catalog.db = fixed{local{s.db}}
+	definition := func(ttl int, path string) string {
+		return fmt.Sprintf(`{"id":"c","partitionKey":{"paths":["/pk"]},"defaultTtl":%d,"indexingPolicy":{"includedPaths":[{"path":%q}],"excludedPaths":[{"path":"/*"}]}}`, ttl, path)
+	}
+	s.do(201, "POST", "/dbs/d/colls", definition(10, "/n/?"))
+	index := func() string {
+		c, err := s.db.Container("d.c")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return fmt.Sprint(c.Def().Index.Include)
+	}
+	for _, tc := range []struct {
+		status, ttl int
+		path, want  string
+	}{{501, 11, "/m/?", "[/n/?]"}, {501, -1, "/n/?", "[/n/?]"}, {200, 10, "/m/?", "[/m/?]"}, {501, 11, "/n/?", "[/m/?]"}} {
+		s.do(tc.status, "PUT", "/dbs/d/colls/c", definition(tc.ttl, tc.path))
+		if got := index(); got != tc.want {
+			t.Errorf("%d and %s: %s is indexed, want %s", tc.ttl, tc.path, got, tc.want)
+		}
 	}
 }

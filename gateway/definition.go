@@ -158,8 +158,8 @@ func (p *containerProperties) completeIndexing() *failure {
 	if err := json.Unmarshal(p.IndexingPolicy, &given); err != nil {
 		return badf("indexingPolicy: %v", err)
 	}
-	if bad := completePaths(given); bad != nil {
-		return bad
+	if err := indexing.Complete(given); err != nil {
+		return badf("indexingPolicy.%v", err)
 	}
 	p.IndexingPolicy, _ = json.Marshal(given)
 	policy, bad := p.indexing()
@@ -191,35 +191,6 @@ func (p *containerProperties) completeIndexing() *failure {
 	p.IndexingPolicy, _ = json.Marshal(all)
 	_, bad = p.index(false)
 	return bad
-}
-
-// completePaths writes the paths of an indexing policy as the service does: the path / is /*,
-// and the etag is always excluded.
-func completePaths(given map[string]json.RawMessage) *failure {
-	for _, name := range []string{"includedPaths", "excludedPaths"} {
-		text := given[name]
-		if text == nil || string(text) == "null" {
-			continue
-		}
-		var paths []map[string]json.RawMessage
-		if err := json.Unmarshal(text, &paths); err != nil {
-			return badf("indexingPolicy.%s: %v", name, err)
-		}
-		etag := false
-		for _, at := range paths {
-			if string(at["path"]) == `"/"` {
-				at["path"] = json.RawMessage(`"/*"`)
-			}
-			var path string
-			_ = json.Unmarshal(at["path"], &path) // another type is refused when it is used
-			etag = etag || path == `/"_etag"/?` || path == "/_etag/?" || path == "/*"
-		}
-		if name == "excludedPaths" && !etag {
-			paths = append(paths, map[string]json.RawMessage{"path": json.RawMessage(`"/\"_etag\"/?"`)})
-		}
-		given[name], _ = json.Marshal(paths)
-	}
-	return nil
 }
 
 func (p *containerProperties) indexing() (*indexingPolicy, *failure) {

@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"strconv"
 	"strings"
@@ -360,11 +361,16 @@ func (c *call) replaceContainer(k *container) error {
 		}
 		p.ChangeFeedPolicy = r.Definition.ChangeFeedPolicy
 		r.Definition = *p
+		before := k.items.Def().Index
 		// The index policy can be refused, and items that have expired do not come back.
 		if err := k.items.SetIndexPolicy(context.WithoutCancel(c.ctx), index); err != nil || !k.mutable {
 			return err
 		}
-		return k.items.SetDefaultTTL(context.WithoutCancel(c.ctx), p.storedTTL())
+		err := k.items.SetDefaultTTL(context.WithoutCancel(c.ctx), p.storedTTL())
+		if err != nil { // nothing has changed
+			err = errors.Join(err, k.items.SetIndexPolicy(context.WithoutCancel(c.ctx), before))
+		}
+		return err
 	})
 	if err != nil {
 		return err
