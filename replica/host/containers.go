@@ -97,7 +97,7 @@ func (h *Host) AddContainer(ctx context.Context, t cluster.Container) error {
 		return nil
 	}
 	// Of a container that the store may have the node knows already, and so drops it.
-	if err := h.ensure(ctx, &t); err != nil {
+	if err := h.ensure(ctx, now.Container(t.Name)); err != nil {
 		return err
 	}
 	if err := h.beginGroups(ctx, now, t.Name); err != nil {

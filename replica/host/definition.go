@@ -31,7 +31,9 @@ func (h *Host) ensure(ctx context.Context, t *cluster.Container) error {
 	}
 	index := def.Index
 	def.Index = engine.IndexPolicy{}
-	if _, err = h.db.EnsureContainer(ctx, t.Name, def); err != nil {
+	if _, err = h.db.EnsureContainer(ctx, t.Name, def); errors.Is(err, engine.ErrExists) {
+		return fmt.Errorf("container %q: %w: %w", t.Name, cluster.ErrDescription, err)
+	} else if err != nil {
 		return fmt.Errorf("container %q: %w", t.Name, err)
 	}
 	if cluster.SameIndex(c.Def().Index, index) {

@@ -2,9 +2,11 @@ package host
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/internal/fault"
@@ -86,4 +88,58 @@ func TestRedefine(t *testing.T) {
 		}
 		r.close()
 	})
+}
+
+// TestRedefineUnfinished: a node that could not make the groups of a container, and was told of a newer index policy meanwhile, keeps to
+// that when it is told of the container as it was once more.
+func TestRedefineUnfinished(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, 1)
+		orders := cluster.Container{Name: "orders", PartitionKey: []string{"/k"}, Partitions: 1, Number: cluster.FirstNumber, Nodes: []uint64{1, 2, 3}}
+		newer := orders
+		newer.Index, newer.Revision = engine.IndexAll(), 1
+		r.faulty[1].SetHook(func(c vfs.Call) error {
+			if c.Op == vfs.OpCreate && strings.HasPrefix(c.Name, logDir+"/MANIFEST") {
+				return fault.ErrDiskFull
+			}
+			return nil
+		})
+		for _, c := range []cluster.Container{orders, newer} {
+			if err := r.hosts[1].AddContainer(t.Context(), c); !errors.Is(err, fault.ErrDiskFull) {
+				t.Fatal("on a full disk: ", err)
+			}
+		}
+		r.faulty[1].SetHook(nil)
+		for _, c := range []cluster.Container{orders, newer} {
+			must(t, r.hosts[1].AddContainer(t.Context(), c))
+			if include, revision := r.indexed(1, "orders"); include != "/*" || revision != 1 {
+				t.Errorf("told of revision %d: %q, revision %d", c.Revision, include, revision)
+			}
+		}
+		r.close()
+	})
+}
+
+// TestStoreDiffers: a node whose store has another container of a name cannot have the one that it is told of. That is an error of this
+// container, which does not keep others from the node.
+func TestStoreDiffers(t *testing.T) {
+	orders := cluster.Container{Name: "orders", PartitionKey: []string{"/k"}, Partitions: 1, Number: cluster.FirstNumber, Nodes: []uint64{1, 2, 3}}
+	for name, change := range map[string]func(*engine.ContainerDef){
+		"key":            func(d *engine.ContainerDef) { d.PartitionKey = []string{"/other"} },
+		"unique keys":    func(d *engine.ContainerDef) { d.UniqueKeys = [][]string{{"/u"}} },
+		"default ttl":    func(d *engine.ContainerDef) { d.DefaultTTL = time.Second },
+		"not replicated": func(d *engine.ContainerDef) { d.Replicated = false },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRig(t, 1)
+			def := orders.Def()
+			change(&def)
+			_, err := r.hosts[1].db.EnsureContainer(t.Context(), "orders", def)
+			must(t, err)
+			if err = r.hosts[1].AddContainer(t.Context(), orders); !errors.Is(err, cluster.ErrDescription) {
+				t.Errorf("%s: %v", name, err)
+			}
+			r.close()
+		})
+	}
 }
