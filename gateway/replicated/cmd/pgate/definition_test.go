@@ -159,3 +159,88 @@ func (g *gate) unique() {
 	g.want(204, "DELETE", colls+"/docs/1", "", key...)
 	g.want(201, "POST", colls+"/docs", `{"id":"2","k":"a","mail":"x"}`, key...)
 }
+
+// ttls has batches and patches give items a time to live, and take it from them.
+func (g *gate) ttls() {
+	t := g.t
+	key := []string{pk, `["a"]`}
+	batch := append(slices.Clone(key), "x-ms-cosmos-is-batch-request", "true", "x-ms-cosmos-batch-atomic", "true")
+	for name, tc := range map[string]struct {
+		definition string
+		goes       []string
+	}{
+		"ever":  {`,"defaultTtl":-1`, []string{"batch", "patched", "changed", "both"}},
+		"soon":  {`,"defaultTtl":2`, []string{"batch", "patched", "changed", "both", "freed", "plain"}},
+		"never": {``, nil},
+	} {
+		colls := "/dbs/shop/colls/ttl" + name
+		g.want(201, "POST", "/dbs/shop/colls", fmt.Sprintf(`{"id":%q,"partitionKey":{"paths":["/k"]}%s}`, "ttl"+name, tc.definition))
+		for id, own := range map[string]string{"patched": "1000", "changed": "1000", "freed": "1000", "kept": "1000", "touched": "1000", "ends": "1000", "both": "1000"} {
+			g.want(201, "POST", colls+"/docs", fmt.Sprintf(`{"id":%q,"k":"a","ttl":%s}`, id, own), key...)
+		}
+		g.want(200, "POST", colls+"/docs", `[
+			{"operationType":"Create","resourceBody":{"id":"batch","k":"a","ttl":1}},
+			{"operationType":"Create","resourceBody":{"id":"plain","k":"a"}},
+			{"operationType":"Create","resourceBody":{"id":"long","k":"a","ttl":1000}},
+			{"operationType":"Replace","id":"changed","resourceBody":{"id":"changed","k":"a","ttl":1}},
+			{"operationType":"Upsert","resourceBody":{"id":"kept","k":"a","ttl":-1}},
+			{"operationType":"Patch","id":"both","resourceBody":{"operations":[{"op":"set","path":"/ttl","value":1}]}},
+			{"operationType":"Patch","id":"touched","resourceBody":{"operations":[{"op":"set","path":"/n","value":1}]}}
+		]`, batch...)
+		g.want(200, "PATCH", colls+"/docs/patched", `{"operations":[{"op":"set","path":"/ttl","value":1}]}`, key...)
+		g.want(200, "PATCH", colls+"/docs/freed", `{"operations":[{"op":"remove","path":"/ttl"}]}`, key...)
+		g.want(200, "PATCH", colls+"/docs/ends", `{"operations":[{"op":"replace","path":"/ttl","value":-1}]}`, key...)
+		there := func(id string) bool {
+			return g.ask("GET", colls+"/docs/"+id, "", append(key, "x-ms-consistency-level", "Strong")...).status == 200
+		}
+		for _, id := range tc.goes {
+			g.until(name+": "+id+" expires", func() bool { return !there(id) })
+		}
+		for _, id := range []string{"patched", "changed", "freed", "kept", "touched", "ends", "both", "batch", "plain", "long"} {
+			if there(id) == slices.Contains(tc.goes, id) {
+				t.Errorf("%s: %s", name, id)
+			}
+		}
+		for _, id := range tc.goes {
+			g.want(404, "PATCH", colls+"/docs/"+id, `{"operations":[{"op":"set","path":"/n","value":1}]}`, key...)
+			g.want(404, "PUT", colls+"/docs/"+id, fmt.Sprintf(`{"id":%q,"k":"a"}`, id), key...)
+			g.want(200, "POST", colls+"/docs", fmt.Sprintf(`[{"operationType":"Create","resourceBody":{"id":%q,"k":"a","ttl":1000}}]`, id), batch...)
+		}
+		g.want(204, "DELETE", colls, "")
+	}
+}
+
+// uniques has batches and scripts exchange values that are unique.
+func (g *gate) uniques() {
+	t := g.t
+	const colls = "/dbs/shop/colls/mails"
+	key := []string{pk, `["a"]`}
+	batch := append(slices.Clone(key), "x-ms-cosmos-is-batch-request", "true", "x-ms-cosmos-batch-atomic", "true")
+	g.want(201, "POST", "/dbs/shop/colls", `{"id":"mails","partitionKey":{"paths":["/k"]},"defaultTtl":-1,"uniqueKeyPolicy":{"uniqueKeys":[{"paths":["/mail"]}]}}`)
+	g.want(200, "POST", colls+"/docs", `[{"operationType":"Create","resourceBody":{"id":"1","k":"a","mail":"x"}},{"operationType":"Create","resourceBody":{"id":"2","k":"a","mail":"y"}}]`, batch...)
+	for _, tc := range []struct {
+		status int
+		ops    string
+	}{
+		{200, `[{"operationType":"Replace","id":"1","resourceBody":{"id":"1","k":"a","mail":"y"}},{"operationType":"Replace","id":"2","resourceBody":{"id":"2","k":"a","mail":"x"}}]`},
+		{200, `[{"operationType":"Create","resourceBody":{"id":"3","k":"a","mail":"y"}},{"operationType":"Delete","id":"1"}]`},
+		{200, `[{"operationType":"Delete","id":"3"},{"operationType":"Create","resourceBody":{"id":"1","k":"a","mail":"y"}}]`},
+		{207, `[{"operationType":"Read","id":"2"},{"operationType":"Patch","id":"1","resourceBody":{"operations":[{"op":"set","path":"/mail","value":"x"}]}}]`},
+		{207, `[{"operationType":"Create","resourceBody":{"id":"4","k":"a","mail":"z"}},{"operationType":"Create","resourceBody":{"id":"5","k":"a","mail":"z"}}]`},
+		{200, `[{"operationType":"Create","resourceBody":{"id":"4","k":"a","mail":"z","ttl":1}}]`},
+	} {
+		if a := g.want(tc.status, "POST", colls+"/docs", tc.ops, batch...); tc.status == 207 && (!strings.Contains(a.body, "3301") || !strings.Contains(a.body, "409")) {
+			t.Error(a.body)
+		}
+	}
+	if a := g.want(409, "PATCH", colls+"/docs/1", `{"operations":[{"op":"set","path":"/mail","value":"x"}]}`, key...); a.head.Get("x-ms-substatus") != "3301" {
+		t.Errorf("%+v", a)
+	}
+	g.until("the value of an item that has expired is free", func() bool {
+		return g.ask("POST", colls+"/docs", `{"id":"5","k":"a","mail":"z"}`, append(key, "x-ms-consistency-level", "Eventual")...).status == 201
+	})
+	values, _ := g.reads(colls, "SELECT VALUE CONCAT(c.id, c.mail) FROM c", "x-ms-consistency-level", "Strong")
+	if fmt.Sprint(values) != `["1y" "2x" "5z"]` {
+		t.Errorf("%v", values)
+	}
+}
