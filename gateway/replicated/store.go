@@ -199,6 +199,10 @@ func (s *Store) CreateContainer(ctx context.Context, name string, def engine.Con
 	if err := s.c.CreateContainer(within, *t); err != nil {
 		return nil, answer(ctx, err)
 	}
+	// If an answer was lost, it may be that of somebody else.
+	if _, err := s.Container(ctx, name, def); errors.Is(err, engine.ErrNoContainer) {
+		return nil, fmt.Errorf("%w: %v", engine.ErrExists, err)
+	}
 	return s.items(ctx, t)
 }
 

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -34,6 +35,7 @@ type heard struct {
 	transport.Handler
 	groups     []*topology.Group
 	containers []cluster.Container
+	lost       *atomic.Int64 // how many answers to changes are lost; there is the container that is to be made
 }
 
 // orders is a container that was made while the cluster ran.
@@ -55,6 +57,9 @@ func (n heard) Client(_ context.Context, c *transport.Conn) {
 		q, err := protocol.DecodeRequest(kind, payload)
 		status, bad := json.Marshal(host.Status{Node: 1, Containers: n.containers})
 		h := protocol.Head{Number: q.Number}
+		if kind == protocol.Alter && n.lost.Add(-1) >= 0 {
+			return
+		}
 		c.Send(protocol.Answer, func(dst []byte) []byte {
 			switch {
 			case err != nil || bad != nil:
@@ -63,6 +68,8 @@ func (n heard) Client(_ context.Context, c *transport.Conn) {
 				return h.AppendRoutes(dst, nil, n.groups, nil)
 			case kind == protocol.Status:
 				return h.AppendText(dst, status)
+			case kind == protocol.Alter:
+				return h.AppendError(dst, engine.ErrExists)
 			}
 			return h.AppendError(dst, engine.ErrInvalid)
 		})
@@ -152,6 +159,31 @@ func TestForeignContainer(t *testing.T) {
 			def := engine.ContainerDef{PartitionKey: []string{"/k"}, DefaultTTL: 20 * time.Second, UniqueKeys: orders(1).UniqueKeys}
 			tc.change(&def)
 			if _, err := s.Container(t.Context(), "orders", def); tc.own && err != nil || !tc.own && !errors.Is(err, engine.ErrNoContainer) {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// TestCreatedAlready: when the answer to the creation of a container is lost, and the next one is that there is one, it is the gateway's if it
+// is as the gateway wants it. The container of somebody else would be shown, and dropped, as its own.
+func TestCreatedAlready(t *testing.T) {
+	for name, tc := range map[string]struct {
+		key  string
+		lost int64
+		want error
+	}{
+		"there":                 {"/k", 0, engine.ErrExists},
+		"lost, and as wanted":   {"/k", 1, nil},
+		"lost, and another key": {"/other", 1, engine.ErrExists},
+	} {
+		t.Run(name, func(t *testing.T) {
+			node := heard{groups: []*topology.Group{whole(cluster.FirstNumber)}, containers: []cluster.Container{orders(cluster.FirstNumber)}, lost: new(atomic.Int64)}
+			node.lost.Store(tc.lost)
+			def := engine.ContainerDef{PartitionKey: []string{tc.key}, DefaultTTL: 20 * time.Second, UniqueKeys: orders(1).UniqueKeys}
+			s := open(t, node)
+			s.wait = 5 * time.Second
+			if _, err := s.CreateContainer(t.Context(), "orders", def); !errors.Is(err, tc.want) || errors.Is(err, engine.ErrNoContainer) {
 				t.Error(err)
 			}
 		})
