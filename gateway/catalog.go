@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -526,9 +527,10 @@ func (c *catalog) createContainer(ctx context.Context, d *database, p *container
 		return nil, err
 	}
 	if k.items, err = c.db.CreateContainer(ctx, k.record.Store, def); err != nil {
-		// What is left is dropped now, or when the store is opened again. One that exists is somebody else's.
+		// What is left is dropped now, or when the store is opened again. One that there is after a refusal is somebody else's.
 		return nil, errors.Join(err, c.drop(context.WithoutCancel(ctx), func(ctx context.Context) error {
-			if errors.Is(err, engine.ErrExists) {
+			switch failureOf(err).status {
+			case http.StatusBadRequest, http.StatusConflict, http.StatusNotImplemented:
 				return c.erase(ctx, k.record.ID)
 			}
 			return c.clear(ctx, &k.record)

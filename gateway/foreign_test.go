@@ -101,3 +101,32 @@ func TestOwnContainer(t *testing.T) {
 		t.Errorf("%d of %d containers are there", n, made)
 	}
 }
+
+// refusing is a store that refuses a definition, when somebody else has just made a container of the name.
+type refusing struct {
+	local
+	err error
+}
+
+func (r refusing) CreateContainer(ctx context.Context, name string, _ engine.ContainerDef) (Items, error) {
+	if _, err := r.db.CreateContainer(ctx, name, engine.ContainerDef{PartitionKey: []string{"/other"}}); err != nil {
+		return nil, err
+	}
+	return nil, r.err
+}
+
+// TestForeignRefused: nothing is dropped after a definition that the store has refused, since it has made nothing.
+func TestForeignRefused(t *testing.T) {
+	for _, refusal := range []error{&Fault{Status: 501, Message: "changeFeedPolicy"}, fmt.Errorf("a definition: %w", engine.ErrInvalid)} {
+		s := start(t, nil)
+		s.do(201, "POST", "/dbs", `{"id":"d"}`)
+		s.h.catalog.db = refusing{local{s.db}, refusal}
+		if a := s.send(s.signed("POST", "/dbs/d/colls", []byte(`{"id":"c","partitionKey":{"paths":["/pk"]}}`))); a.status != 501 && a.status != 400 {
+			t.Errorf("%v: %d", refusal, a.status)
+		}
+		if _, err := s.db.Container("d.c"); err != nil {
+			t.Errorf("%v: the container of somebody else: %v", refusal, err)
+		}
+		s.do(404, "GET", "/dbs/d/colls/c", "")
+	}
+}
