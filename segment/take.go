@@ -58,11 +58,10 @@ func (c *Cursor) Take(w *Wanted, text []byte, dst []Taken) ([]byte, []Taken) {
 		if c.group >= 0 {
 			next = c.group + 1
 		}
-		if !c.load(o.end(), next, false) {
-			c.valid = false
-			return text, dst
-		}
 		c.i = -1
+		if c.valid = c.load(o.end(), next, false); !c.valid {
+			break // what it was on is not open any more
+		}
 	}
 	if c.i < 0 {
 		c.id = append(c.id[:0], dst[len(dst)-1].ID.Of(text)...)
