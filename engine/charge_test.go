@@ -98,3 +98,35 @@ func TestChargeOfScan(t *testing.T) {
 		}
 	}
 }
+
+// TestChargeOfDeleted: a scan that passes over more deleted documents than a batch does is charged
+// for one visit of the partition, whether it shows any or not.
+func TestChargeOfDeleted(t *testing.T) {
+	ctx := context.Background()
+	opts := testOptions(vfs.NewMem())
+	opts.memtableBytes = 4 << 20
+	_, c := openStore(t, opts)
+	for i := range 9000 {
+		id := fmt.Sprintf("%04d", i)
+		upsert(t, c, id, 1)
+		must(t, c.Delete(ctx, StringKey("a"), id, nil))
+	}
+	for items := range 3 {
+		for _, all := range []bool{false, true} {
+			var charge, sum float64
+			o := &ScanOptions{Charge: &charge}
+			loop := c.Scan(ctx, StringKey("a"), IDRange{}, o)
+			if all {
+				loop = c.ScanAll(ctx, o)
+			}
+			for it, err := range loop {
+				must(t, err)
+				sum += it.Charge
+			}
+			if want := cost.Visit + float64(items); math.Abs(charge-want) > 1e-9 || items > 0 && sum != charge {
+				t.Errorf("%d items, all %v: charged %v, not %v; the items were charged %v", items, all, charge, want, sum)
+			}
+		}
+		upsert(t, c, fmt.Sprintf("z%d", items), 1)
+	}
+}

@@ -150,7 +150,7 @@ type scanner struct {
 	pasts        func(partmap.EPK) lifetime.Past // Host.Pasts; nil: the present at each batch
 	admitted     bool                            // ScanOptions.Admitted
 	begun        bool                            // its first batch was read: from now on it waits where it is throttled
-	visit        float64                         // RU of the visit of the partition, which the next item carries
+	visit, owed  float64                         // RU of the visit of the partition: which the next item carries, which the next batch is charged
 	charged      *float64                        // ScanOptions.Charge
 	visited      bool                            // with accept: the visit of the first partition is already paid for
 	read         float64                         // with accept: RU of the items of this batch that were shown to it
@@ -233,7 +233,7 @@ func (s *scanner) run(rest partmap.Range, yield func(*Row) bool) (_ partmap.Rang
 		defer s.h.Unpin(pins.Scan, at)
 	}
 	part, rest := s.divide(rest, p.Data().Range)
-	s.visit = cost.Visit
+	s.visit, s.owed = cost.Visit, cost.Visit
 	s.bounded = s.onlyKey
 	more, err = s.runAt(p, part, at, yield)
 	return rest, more, err
@@ -497,14 +497,16 @@ func (s *scanner) charge(p Part) {
 	if s.accept != nil {
 		defer func() { s.spent, s.read = s.spent+s.read, 0 }()
 	}
+	charge := s.pageCharge()
+	s.owed = 0
 	if p.Metered() {
-		p.Charge(s.pk.Encoded(), s.pageCharge())
+		p.Charge(s.pk.Encoded(), charge)
 	}
 	if s.charged != nil {
-		*s.charged += s.pageCharge()
+		*s.charged += charge
 	}
 	if s.onlyKey && s.h.Sampled() {
-		p.Sample(s.bound.PK, s.pageCharge())
+		p.Sample(s.bound.PK, charge)
 	}
 }
 
@@ -513,7 +515,7 @@ func (s *scanner) pageCharge() float64 {
 	if s.accept != nil {
 		return s.read
 	}
-	charge := s.visit
+	charge := s.owed
 	for i := range s.found {
 		charge += cost.Read(int(s.found[i].Body.Len))
 	}
