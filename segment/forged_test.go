@@ -1,6 +1,7 @@
 package segment
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -120,6 +121,21 @@ func readForged(t testing.TB, b []byte, m model) {
 			step(&n)
 			_, err := c.Ordinal()
 			check(err)
+		}
+		check(c.Err())
+		n = 0
+		var text []byte
+		var taken []Taken
+		for ok := c.First(); ok; ok = c.Next() {
+			text, taken = c.Take(&Wanted{Most: 100, Bytes: 4 << 10}, text[:0], taken[:0])
+			for i := range taken {
+				step(&n)
+				taken[i].Body.Of(text)
+			}
+			if last := len(taken) - 1; last >= 0 && !bytes.Equal(c.Key().ID, taken[last].ID.Of(text)) {
+				t.Fatal("Take does not move to the last that it gives")
+			}
+			step(&n)
 		}
 		check(c.Err())
 		n = 0
