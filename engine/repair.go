@@ -112,7 +112,7 @@ func (r *repairer) container(c *Container, to *DB) (err error) {
 		Salvager: lsm.Salvager{Ctx: r.ctx, Older: r.opts.Older, Give: r.write}, report: &r.report, progress: r.opts.Progress,
 	}
 	for _, p := range c.routing.Load().parts {
-		if err := r.past.partition(p); err != nil {
+		if err = r.past.partition(p); err != nil {
 			return err
 		}
 	}
