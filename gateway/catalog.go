@@ -527,7 +527,8 @@ func (c *catalog) createContainer(ctx context.Context, d *database, p *container
 		return nil, err
 	}
 	if k.items, err = c.db.CreateContainer(ctx, k.record.Store, def); err != nil {
-		// What is left is dropped now, or when the store is opened again. One that there is after a refusal is somebody else's.
+		// The record, and what the store may have made, are dropped now or when the catalogue is opened again. If the
+		// store refused, this call has made nothing: a container of the name was made by another program, and stays.
 		return nil, errors.Join(err, c.drop(context.WithoutCancel(ctx), func(ctx context.Context) error {
 			switch failureOf(err).status {
 			case http.StatusBadRequest, http.StatusConflict, http.StatusNotImplemented:

@@ -9,7 +9,7 @@ import (
 	"github.com/cleavestore/cleave/gateway/internal/resourceid"
 )
 
-// another is a store in which somebody else makes a container just before the gateway makes one of the same name.
+// another is a store in which another program makes a container just before the gateway makes one of the same name.
 type another struct {
 	local
 	def engine.ContainerDef
@@ -26,8 +26,8 @@ func (a another) CreateContainer(ctx context.Context, name string, def engine.Co
 	return a.local.CreateContainer(ctx, name, def)
 }
 
-// TestForeignContainer: a container that somebody else makes while the gateway makes one, or after a crash has cut that
-// off, is neither dropped nor shown.
+// TestForeignContainer: another program makes a container of the name while the gateway makes one, or after a crash has
+// interrupted the gateway. The gateway neither drops that container nor shows it.
 func TestForeignContainer(t *testing.T) {
 	const wanted = `{"id":"c","partitionKey":{"paths":["/pk"]}}`
 	for name, theirs := range map[string]engine.ContainerDef{
@@ -47,7 +47,7 @@ func TestForeignContainer(t *testing.T) {
 					t.Fatal(err)
 				}
 				if n, err := c.Count(t.Context(), engine.AllPartitions(), engine.Filter{}); err != nil || n != 1 {
-					t.Errorf("%d items of somebody else, want 1: %v", n, err)
+					t.Errorf("%d items of the other program, want 1: %v", n, err)
 				}
 			}
 			theirsIsThere()
@@ -102,7 +102,7 @@ func TestOwnContainer(t *testing.T) {
 	}
 }
 
-// refusing is a store that refuses a definition, when somebody else has just made a container of the name.
+// refusing is a store that refuses a definition, after another program has made a container of the name.
 type refusing struct {
 	local
 	err error
@@ -125,7 +125,7 @@ func TestForeignRefused(t *testing.T) {
 			t.Errorf("%v: %d", refusal, a.status)
 		}
 		if _, err := s.db.Container("d.c"); err != nil {
-			t.Errorf("%v: the container of somebody else: %v", refusal, err)
+			t.Errorf("%v: the container of the other program: %v", refusal, err)
 		}
 		s.do(404, "GET", "/dbs/d/colls/c", "")
 	}

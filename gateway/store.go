@@ -20,9 +20,9 @@ import (
 // A method with the name of one of engine.DB does the same and returns the same errors. A *Fault
 // that a method returns is what the client gets; a Store answers so what it does not do.
 type Store interface {
-	// Container is given the definition with which CreateContainer was called. If the container of the name has another
-	// partition key or other unique keys, it is somebody else's, and the error is engine.ErrNoContainer. Nobody uses
-	// what Container returns for the zero definition.
+	// Container is given the definition with which CreateContainer was called. A container of the name
+	// with another partition key or other unique keys was made by another program: the error is engine.ErrNoContainer.
+	// With the zero definition Container only tells whether there is a container; its result is not used.
 	Container(ctx context.Context, name string, def engine.ContainerDef) (Items, error)
 	CreateContainer(ctx context.Context, name string, def engine.ContainerDef) (Items, error)
 	EnsureContainer(ctx context.Context, name string, def engine.ContainerDef) (Items, error)

@@ -141,17 +141,17 @@ func (s *Store) Container(ctx context.Context, name string, def engine.Container
 		return nil, answer(ctx, err)
 	}
 	if len(def.PartitionKey) == 0 {
-		return &items{s: s, name: name, ranges: &ranges{}}, nil // nobody wants more than to know whether it is there
+		return &items{s: s, name: name, ranges: &ranges{}}, nil // the caller only asks whether the container is there
 	}
 	t, err := s.c.Definition(within, name)
 	switch {
 	case errors.Is(err, group.ErrBusy), errors.Is(err, engine.ErrNoContainer):
-		// There are groups of it, and the nodes that answer have not heard what it is.
+		// The container has groups, and the nodes that answer have not heard of its definition.
 		return nil, unavailable(err)
 	case err != nil:
 		return nil, answer(ctx, err)
 	}
-	if own := definition(name, &def); !t.Fixed(own) { // somebody else has made it
+	if own := definition(name, &def); !t.Fixed(own) { // another program has made it
 		return nil, fmt.Errorf("container %q with key %v, unique keys %v and default_ttl %d, the one of the name has key %v, unique keys %v and default_ttl %d: %w",
 			name, own.PartitionKey, own.UniqueKeys, own.DefaultTTL, t.PartitionKey, t.UniqueKeys, t.DefaultTTL, engine.ErrNoContainer)
 	}
@@ -199,7 +199,7 @@ func (s *Store) CreateContainer(ctx context.Context, name string, def engine.Con
 	if err := s.c.CreateContainer(within, *t); err != nil {
 		return nil, answer(ctx, err)
 	}
-	// If an answer was lost, it may be that of somebody else.
+	// The client takes "exists" for success after an answer was lost. The container may then be one that another program has made.
 	if _, err := s.Container(ctx, name, def); errors.Is(err, engine.ErrNoContainer) {
 		return nil, fmt.Errorf("%w: %v", engine.ErrExists, err)
 	}

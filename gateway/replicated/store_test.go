@@ -165,8 +165,9 @@ func TestForeignContainer(t *testing.T) {
 	}
 }
 
-// TestCreatedAlready: when the answer to the creation of a container is lost, and the next one is that there is one, it is the gateway's if it
-// is as the gateway wants it. The container of somebody else would be shown, and dropped, as its own.
+// TestCreatedAlready: the answer to the creation of a container is lost, and the next answer says that the container exists.
+// The gateway takes it for its own only if the definition is the one that it asked for. Else another program may have made
+// it, and the gateway would show and drop it.
 func TestCreatedAlready(t *testing.T) {
 	for name, tc := range map[string]struct {
 		key  string

@@ -163,9 +163,9 @@ type containerCommand struct {
 	Dir       string   `arg:"" help:"Directory that init has made."`
 	Container string   `arg:"" help:"The container: name:partition key path:partitions."`
 	Readers   []string `help:"Regions in which it has readers: replicas that do not vote." placeholder:"REGION"`
-	Index     string   `help:"Index policy, as JSON; all: everything is indexed. Default: nothing is." placeholder:"POLICY"`
+	Index     string   `help:"Index policy, as JSON, or the word all for an index of all paths. Without the flag no path is indexed." placeholder:"POLICY"`
 	TTL       int64    `name:"ttl" help:"Seconds that items live after their last write that do not say it; -1: for ever. 0: no item expires."`
-	Unique    []string `help:"A unique key: its path, or several with commas. May be repeated." placeholder:"PATHS" sep:"none"`
+	Unique    []string `help:"A unique key: one path, or several paths with commas between them. The flag may be given several times." placeholder:"PATHS" sep:"none"`
 	etcdFlags
 }
 
