@@ -5,7 +5,8 @@
 //
 // Each pair copies 16 bytes for its literals and 64 for its match, whatever their
 // lengths, so that nothing depends on those but where the next pair begins; what is
-// too much the next pair overwrites. Whether a match comes from the dictionary is
+// too much the next pair overwrites. Only a pair that has more literals or a longer
+// match, or none, is copied in loops. Whether a match comes from the dictionary is
 // no branch either. Nothing is written before a pair has been checked, but for
 // whether its literals lie within len(src): then the next pair is beyond it.
 //
@@ -105,15 +106,64 @@ wide:
 	SHLL    $8, CX
 	MOVBLZX 4(SI), R14
 	ORL     CX, R14
-	LEAL    -1(R14), DX
-	CMPL    DX, $64
-	JCC     done             // no match, or over 64 bytes
 	MOVL    AX, CX
 	SHRL    $24, CX
 	LEAQ    5(SI), R13
+	LEAL    -1(R14), DX
+	CMPL    DX, $64
+	JCC     long             // no match, or over 64 bytes
 	CMPL    CX, $16
 	JLS     checked
-	JMP     done
+
+	// As many times 16 bytes as the literals and the match take.
+long:
+	LEAQ    -5(R13)(CX*1), DX
+	CMPQ    DX, R10
+	JHI     done
+	LEAQ    -1(DI)(CX*1), DX
+	CMPQ    DX, R11
+	JHI     done
+	INCQ    DX               // where the match goes
+	TESTL   R14, R14
+	JEQ     literals
+	SHRL    $8, AX
+	MOVWLZX AX, AX
+	CMPL    AX, $16
+	JCS     done
+	MOVQ    DX, R15
+	SUBQ    AX, R15
+	CMPQ    R15, R12
+	JCS     done
+	LEAQ    (R15)(R14*1), AX
+	CMPQ    R15, R8
+	CMOVQCC R8, AX
+	CMPQ    AX, R8
+	JHI     done
+	LEAQ    (R15)(BX*1), AX
+	CMPQ    R15, R8
+	CMOVQCS AX, R15
+	LEAQ    -1(DX)(R14*1), AX
+	CMPQ    AX, R11
+	JHI     done
+
+literals:
+	LEAQ    (R13)(CX*1), SI
+	CMPQ    DI, DX
+	JCC     match
+
+literal:
+	MOVUPS  (R13), X0
+	MOVUPS  X0, (DI)
+	ADDQ    $16, R13
+	ADDQ    $16, DI
+	CMPQ    DI, DX
+	JCS     literal
+
+match:
+	LEAQ    (DX)(R14*1), DI
+	CMPQ    DX, DI
+	JCS     piece
+	JMP     loop
 
 	// Near the end of dst only as many times 16 bytes as the match takes.
 short:

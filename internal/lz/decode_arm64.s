@@ -94,14 +94,61 @@ wide:
 	LSL   $8, R15, R15
 	MOVBU 4(R11), R16
 	ORR   R15, R16, R16
-	SUB   $1, R16, R20
-	CMP   $64, R20
-	BHS   done               // no match, or over 64 bytes
 	LSR   $24, R13, R15
 	ADD   $5, R11, R14
+	SUB   $1, R16, R20
+	CMP   $64, R20
+	BHS   long               // no match, or over 64 bytes
 	CMP   $16, R15
 	BLS   checked
-	B     done
+
+	// As many times 16 bytes as the literals and the match take.
+long:
+	ADD  R15, R14, R20
+	SUB  $5, R20, R20
+	CMP  R8, R20
+	BHI  done
+	ADD  R15, R12, R17       // where the match goes
+	SUB  $1, R17, R20
+	CMP  R9, R20
+	BHI  done
+	CBZ  R16, literals
+	UBFX $8, R13, $16, R13
+	CMP  $16, R13
+	BLO  done
+	SUB  R13, R17, R19
+	CMP  R7, R19
+	BLO  done
+	ADD  R16, R19, R20
+	ADD  R6, R19, R21
+	CMP  R2, R19
+	CSEL HS, R2, R20, R20
+	CSEL LO, R21, R19, R19
+	CMP  R2, R20
+	BHI  done
+	ADD  R16, R17, R20
+	SUB  $1, R20, R20
+	CMP  R9, R20
+	BHI  done
+
+literals:
+	ADD R15, R14, R11
+	CMP R17, R12
+	BHS match
+
+literal:
+	FMOVQ (R14), F0
+	FMOVQ F0, (R12)
+	ADD   $16, R14, R14
+	ADD   $16, R12, R12
+	CMP   R17, R12
+	BLO   literal
+
+match:
+	ADD R16, R17, R12
+	CMP R12, R17
+	BLO piece
+	B   loop
 
 	// Near the end of dst only as many times 16 bytes as the match takes.
 short:

@@ -46,7 +46,7 @@ func TestLZStaysInside(t *testing.T) {
 		}
 		want, valid := reference(block, d.bytes, len(raw))
 		edge := atEnd(t, d.bytes, Spare)
-		for _, room := range []int{0, 1, 19, 20, 21, 22, 40} {
+		for _, room := range []int{0, 1, 15, 16, 17, 19, 20, 21, 22, 40} {
 			src, dst := atEnd(t, block, room), atEnd(t, make([]byte, len(raw)), 0)
 			if _, ok := Decode(dst, src, edge, len(raw)); ok != valid || ok && !bytes.Equal(dst, want) {
 				t.Fatalf("block of %d bytes for %d, %d behind: %t, the reference says %t", len(block), len(raw), room, ok, valid)
