@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cleavestore/cleave/index"
 	"github.com/cleavestore/cleave/internal/vfs"
 	"github.com/cleavestore/cleave/internal/workload"
 )
@@ -38,11 +39,37 @@ func work(st QueryStats) float64 { return float64(st.Documents) + float64(st.Ter
 const firstTime = 0.055
 
 // TestQueryCliffs bounds the work of queries that an index answers with little, by counting
-// it. Each is asked twice: the first time it may have to learn something of the indexes.
+// it. Each is asked twice: the first time it may have to learn something of the indexes. Orders of several paths are
+// asked again where a composite index has them.
 func TestQueryCliffs(t *testing.T) {
-	ctx := context.Background()
 	n := amount(20_000, 8_000, 4_000)
-	c := cliffStore(t, n, IndexAll())
+	shapes := workload.Cliffs(n)
+	t.Run("all", func(t *testing.T) { boundCliffs(t, cliffStore(t, n, IndexAll()), n, shapes) })
+	t.Run("composite", func(t *testing.T) {
+		policy := IndexAll()
+		var some []workload.Cliff
+		for _, shape := range shapes {
+			if shape.Composite == "" {
+				continue
+			}
+			paths, err := index.ParseComposite(shape.Composite)
+			if err != nil {
+				t.Fatal(err)
+			}
+			policy.Composite = append(policy.Composite, paths)
+			shape.Share = 2
+			some = append(some, shape)
+		}
+		if len(some) < 4 {
+			t.Fatalf("%d shapes name a composite index", len(some))
+		}
+		boundCliffs(t, cliffStore(t, n, policy), n, some)
+	})
+}
+
+// boundCliffs asks n documents for shapes.
+func boundCliffs(t *testing.T, c *Container, n int, shapes []workload.Cliff) {
+	ctx := context.Background()
 	read := func(q Query) (results int, spent float64) {
 		t.Helper()
 		r := c.Query(ctx, AllPartitions(), q)
@@ -54,7 +81,7 @@ func TestQueryCliffs(t *testing.T) {
 		}
 		return results, work(r.Stats())
 	}
-	for _, shape := range workload.Cliffs(n) {
+	for _, shape := range shapes {
 		t.Run(shape.Name, func(t *testing.T) {
 			q, err := ParseQuery(shape.Text, nil)
 			if err != nil {

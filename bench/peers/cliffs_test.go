@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/cleavestore/cleave/engine"
+	"github.com/cleavestore/cleave/index"
 	"github.com/cleavestore/cleave/internal/cli"
 	"github.com/cleavestore/cleave/internal/humanize"
 	"github.com/cleavestore/cleave/internal/workload"
@@ -68,7 +69,8 @@ var cliffTime = 5 * time.Millisecond
 
 // TestCliffs asks both stores for the shapes of workload.Cliffs, compares the numbers of
 // results, and logs how long each takes: CLEAVE_CLIFF_DOCS documents, 2,000 if that is
-// not set. CLEAVE_CLIFF_DIR keeps the stores for the next time. Each time is the least of
+// not set. An order of several paths is asked for a second time in a container that has the composite index.
+// CLEAVE_CLIFF_DIR keeps the stores for the next time. Each time is the least of
 // several.
 func TestCliffs(t *testing.T) {
 	n := 2000
@@ -79,11 +81,26 @@ func TestCliffs(t *testing.T) {
 	if dir == "" {
 		dir = t.TempDir()
 	}
-	ours, theirs := cliffsInCleave(t, filepath.Join(dir, "cleave"), n), cliffsInSQLite(t, dir, n)
+	shapes := workload.Cliffs(n)
+	policy := engine.IndexPolicy{Include: []string{"/*"}, Exclude: []string{"/text/?"}}
+	ours, theirs := cliffsInCleave(t, filepath.Join(dir, "cleave"), n, policy), cliffsInSQLite(t, dir, n)
+	var composite []workload.Cliff
+	for _, shape := range shapes {
+		if shape.Composite == "" {
+			continue
+		}
+		paths, err := index.ParseComposite(shape.Composite)
+		if err != nil {
+			t.Fatal(err)
+		}
+		policy.Composite = append(policy.Composite, paths)
+		composite = append(composite, shape)
+	}
+	composed := cliffsInCleave(t, filepath.Join(dir, "composite"), n, policy)
 	_, scan := askCleave(t, ours, `SELECT * FROM c WHERE c.text = 'none'`)
 	table := cli.NewTable("<shape", "results", "Cleave ms", "SQLite ms", "ratio", "of a scan", "pages", "in pages ms", "pages/whole", "pages/SQLite")
-	for _, shape := range workload.Cliffs(n) {
-		t.Run(shape.Name, func(t *testing.T) {
+	ask := func(name string, ours *engine.Container, shape workload.Cliff) {
+		t.Run(name, func(t *testing.T) {
 			text, ok := cliffsOnSQLite[shape.Name]
 			if !ok {
 				t.Fatal("SQLite is not asked for it")
@@ -97,7 +114,7 @@ func TestCliffs(t *testing.T) {
 			if results != others && shape.Name != "distinct-note-pages" { // SQLite has NULL as a value
 				t.Errorf("%d results, SQLite has %d", results, others)
 			}
-			row := []string{shape.Name, humanize.Count(int64(results)), ms(our), ms(their), humanize.Number(float64(our) / float64(their)),
+			row := []string{name, humanize.Count(int64(results)), ms(our), ms(their), humanize.Number(float64(our) / float64(their)),
 				fmt.Sprintf("%.3g %%", 100*float64(our)/float64(scan)), "", "", "", ""}
 			if shape.Page > 0 {
 				got, pages, paged := inPages(t, ours, shape.Text, shape.Page)
@@ -108,6 +125,12 @@ func TestCliffs(t *testing.T) {
 			}
 			table.Row(row...)
 		})
+	}
+	for _, shape := range shapes {
+		ask(shape.Name, ours, shape)
+	}
+	for _, shape := range composite {
+		ask(shape.Name+"-composite", composed, shape)
 	}
 	var b strings.Builder
 	table.Print(&b, "")
@@ -207,7 +230,7 @@ func askSQLite(t *testing.T, s *sqliteDB, text string) (int, time.Duration) {
 	})
 }
 
-func cliffsInCleave(t *testing.T, dir string, n int) *engine.Container {
+func cliffsInCleave(t *testing.T, dir string, n int, policy engine.IndexPolicy) *engine.Container {
 	ctx := t.Context()
 	db, err := engine.Open(ctx, dir, &engine.Options{Durability: engine.Buffered})
 	if err != nil {
@@ -217,9 +240,7 @@ func cliffsInCleave(t *testing.T, dir string, n int) *engine.Container {
 	if c, err := db.Container("cliffs"); err == nil {
 		return c
 	}
-	c, err := db.CreateContainer(ctx, "cliffs", engine.ContainerDef{
-		PartitionKey: []string{"/k"}, Index: engine.IndexPolicy{Include: []string{"/*"}, Exclude: []string{"/text/?"}},
-	})
+	c, err := db.CreateContainer(ctx, "cliffs", engine.ContainerDef{PartitionKey: []string{"/k"}, Index: policy})
 	if err != nil {
 		t.Fatal(err)
 	}
