@@ -1,5 +1,6 @@
 // Command compare starts replicated stores on this machine, one after the other, and writes the
-// same documents to each: Cleave, etcd, NATS JetStream, and dragonboat with Cleave's engine. Each store runs as three processes
+// same documents to each: Cleave, etcd, NATS JetStream, and dragonboat with Cleave's engine; and what is left of Cleave
+// without Raft and without its engine. Each store runs as three processes
 // with three replicas; the clients are in the process of the command. It prints a table in
 // Markdown: acknowledged puts per second, how long a put takes, what it costs of the processors,
 // and what is synced to disks before a put is acknowledged.
@@ -86,6 +87,13 @@ func (c *runCommand) Run(ctx context.Context, e *environment) error {
 				return cli.Usagef("system %q: known are %s", name, strings.Join(names(), ", "))
 			}
 			chosen = append(chosen, systems[i])
+		}
+	}
+	if c.Loss || c.Power {
+		named := len(chosen)
+		chosen = slices.DeleteFunc(slices.Clone(chosen), func(s *system) bool { return s.keepsNothing })
+		if len(c.Systems) > 0 && len(chosen) < named {
+			return cli.Usagef("one of the systems keeps nothing when its processes end: there is nothing to lose")
 		}
 	}
 	if c.Connections < 1 || c.Keys < 1 || c.Size < 64 || slices.ContainsFunc(c.Clients, func(n int) bool { return n < 1 }) {

@@ -24,13 +24,13 @@ func run(t *testing.T, args ...string) (status int, stdout, stderr string) {
 	return status, out.String(), errs.String()
 }
 
-// TestCompare: Cleave, etcd and NATS take puts from several clients and from one, and each is a row.
+// TestCompare: Cleave, etcd, NATS, and copying alone take puts from several clients and from one, and each is a row.
 func TestCompare(t *testing.T) {
-	status, out, errs := run(t, "--systems", "cleave,etcd,nats", "--clients", "4,1", "--keys", "20", "--time", "200ms")
+	status, out, errs := run(t, "--systems", "cleave,etcd,nats,copying", "--clients", "4,1", "--keys", "20", "--time", "200ms")
 	if status != 0 {
 		t.Fatalf("status %d: %s%s", status, out, errs)
 	}
-	for _, want := range []string{`Cleave, 8 groups \| 4 \| [1-9]`, `Cleave, 8 groups \| 1 \| [1-9]`, `etcd 3.7.3, 1 group \| 4 \| [1-9]`, `etcd 3.7.3, 1 group \| 1 \| [1-9]`, `NATS 2.15.2, 1 group \| 1 \| [1-9]`} {
+	for _, want := range []string{`Cleave, 8 groups \| 4 \| [1-9]`, `Cleave, 8 groups \| 1 \| [1-9]`, `etcd 3.7.3, 1 group \| 4 \| [1-9]`, `etcd 3.7.3, 1 group \| 1 \| [1-9]`, `NATS 2.15.2, 1 group \| 1 \| [1-9]`, `Neither Raft .* \| 4 \| [1-9]`, `Neither Raft .* \| 1 \| [1-9]`} {
 		if !regexp.MustCompile(want).MatchString(out) {
 			t.Errorf("%s is not in %s", want, out)
 		}
@@ -39,7 +39,7 @@ func TestCompare(t *testing.T) {
 
 // TestUsage: what is not known is wrong usage, and nothing is started.
 func TestUsage(t *testing.T) {
-	for _, args := range [][]string{{"--systems", "zookeeper"}, {"--clients", "0"}, {"--connections", "0"}} {
+	for _, args := range [][]string{{"--systems", "zookeeper"}, {"--clients", "0"}, {"--connections", "0"}, {"--loss", "--systems", "copying"}} {
 		if status, out, _ := run(t, args...); status != 2 || out != "" {
 			t.Errorf("%v: status %d, %s", args, status, out)
 		}

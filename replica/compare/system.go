@@ -17,9 +17,11 @@ type system struct {
 	name       string // on the command line
 	title      string // in the table
 	durability string // what is synced before a put is acknowledged
-	setup      func(p *plan) error
-	serve      func(ctx context.Context, p *plan, node int) error // one process, until the context ends
-	connect    func(ctx context.Context, p *plan) (client, error)
+	// keepsNothing says that it has nothing after a start, so its losses are not asked for.
+	keepsNothing bool
+	setup        func(p *plan) error
+	serve        func(ctx context.Context, p *plan, node int) error // one process, until the context ends
+	connect      func(ctx context.Context, p *plan) (client, error)
 }
 
 // client is a connected client of a store. Its methods are safe for concurrent use.
@@ -44,7 +46,7 @@ var systems = []*system{
 	cleave("cleave", "Cleave, 8 groups", 8), cleave("cleave-1", "Cleave, 1 group", 1), etcd,
 	natsKV("nats", "NATS 2.15.2, 1 group", "nothing: logs of two of three are written, and synced every two minutes", false),
 	natsKV("nats-always", "NATS 2.15.2, 1 group, `sync_interval: always`", "the log of two of three, by fsync or O_SYNC", true),
-	dragonboatEngine(),
+	dragonboatEngine(), copying(),
 }
 
 func names() (out []string) {
