@@ -119,7 +119,7 @@ func (b *Batch) Add(op Op, id, body []byte) error {
 	if n < cap(b.Ops) {
 		op.data = b.Ops[:n+1][n].data[:0]
 	}
-	op.data = append(append(op.data, id...), body...)
+	op.data = append(append(slices.Grow(op.data, len(id)+len(body)), id...), body...)
 	op.idLen, op.earlier, op.final = len(id), -1, true
 	b.Ops = append(b.Ops, op)
 	b.Size += size

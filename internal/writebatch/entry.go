@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"sync"
 
 	"github.com/cleavestore/cleave/internal/fault"
 	"github.com/cleavestore/cleave/internal/item"
@@ -35,7 +37,6 @@ type Entry struct {
 
 	size   int64
 	before manifest.Applied // the entry before, when it was looked up
-	record []byte
 }
 
 // Add adds a batch.
@@ -118,6 +119,14 @@ func (e *Entry) ApplyLocked(p *physical.Partition) (physical.Record, error) {
 	return e.writeLocked(p, manifest.Applied{Index: e.Index, Time: max(e.Time, e.before.Time)})
 }
 
+// operationHead is about how many bytes of a record an operation takes beside its key, id and body.
+const operationHead = 32
+
+// records has the memory of records that the log has taken, of at most keptRecord bytes each.
+var records = sync.Pool{New: func() any { return new([]byte) }}
+
+const keptRecord = 64 << 10
+
 // writeLocked appends and puts what was judged.
 func (e *Entry) writeLocked(p *physical.Partition, at manifest.Applied) (physical.Record, error) {
 	if p.Commit.LastSeq > item.MaxSeq-MostSequences {
@@ -125,7 +134,14 @@ func (e *Entry) writeLocked(p *physical.Partition, at manifest.Applied) (physica
 	}
 	mark := p.Commit.LastSeq + 1
 	seq := mark
-	e.record = logrecord.AppendMark(e.record[:0], mark, at)
+	size := 2 * operationHead
+	for i, u := range e.Commits {
+		if e.Refused[i] == nil {
+			size += int(u.Size) + u.versions()*operationHead
+		}
+	}
+	buf := records.Get().(*[]byte)
+	record := logrecord.AppendMark(slices.Grow((*buf)[:0], size), mark, at)
 	for i, u := range e.Commits {
 		if e.Refused[i] != nil {
 			continue
@@ -135,10 +151,13 @@ func (e *Entry) writeLocked(p *physical.Partition, at manifest.Applied) (physica
 			key, ver := u.version(k)
 			seq++
 			ver.Seq = seq
-			e.record = logrecord.AppendCarried(e.record, &key, &ver)
+			record = logrecord.AppendCarried(record, &key, &ver)
 		}
 	}
-	pos, _, err := p.Env.Log.AppendCarriedNow(wal.Stream(p.ID), seq, e.record)
+	pos, _, err := p.Env.Log.AppendCarriedNow(wal.Stream(p.ID), seq, record)
+	if *buf = record; cap(record) <= keptRecord {
+		records.Put(buf)
+	}
 	if err != nil {
 		return physical.Record{}, p.Env.Uncertain(err)
 	}

@@ -38,6 +38,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/cleavestore/cleave/engine"
@@ -127,7 +128,7 @@ const mostTTL = uint64(math.MaxInt64 / time.Millisecond)
 
 // Append appends the encoded command to dst.
 func (c *Command) Append(dst []byte) []byte {
-	dst = append(dst, Version)
+	dst = append(slices.Grow(dst, c.size()), Version)
 	dst = append(dst, c.ID[:]...)
 	dst = binary.BigEndian.AppendUint64(dst, uint64(c.Time.UnixMilli()))
 	dst = binary.AppendUvarint(dst, c.After)
@@ -141,6 +142,20 @@ func (c *Command) Append(dst []byte) []byte {
 		}
 	}
 	return dst
+}
+
+// size is about how long the encoded command is.
+func (c *Command) size() int {
+	const head, operation = timeAt + 8 + 2*binary.MaxVarintLen64, 1 + 8 + 3*binary.MaxVarintLen32
+	n := head
+	for i := range c.Batches {
+		b := &c.Batches[i]
+		n += head + len(b.Key.Encoded())
+		for k := range b.Operations {
+			n += operation + len(b.Operations[k].ID) + len(b.Operations[k].Body)
+		}
+	}
+	return n
 }
 
 // Stamp sets the time of an encoded command.
@@ -212,7 +227,11 @@ func Gather(dst []byte, commands [][]byte) []byte {
 	if len(commands) == 1 {
 		return append(dst, commands[0]...)
 	}
-	dst = binary.AppendUvarint(append(dst, gathered), uint64(len(commands)))
+	size := 1 + binary.MaxVarintLen32
+	for _, c := range commands {
+		size += binary.MaxVarintLen32 + len(c)
+	}
+	dst = binary.AppendUvarint(append(slices.Grow(dst, size), gathered), uint64(len(commands)))
 	for _, c := range commands {
 		dst = append(binary.AppendUvarint(dst, uint64(len(c))), c...)
 	}
@@ -234,7 +253,7 @@ func DecodeEntry(b []byte) ([]*Command, error) {
 	if r.err == nil && n == 0 {
 		r.fail("no command")
 	}
-	var out []*Command
+	out := make([]*Command, 0, n)
 	for ; n > 0 && r.err == nil; n-- {
 		encoded := r.bytes("command")
 		if r.err != nil {

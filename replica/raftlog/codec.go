@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"math"
+	"slices"
 
 	pb "go.etcd.io/raft/v3/raftpb"
 	"google.golang.org/protobuf/proto"
@@ -85,7 +86,11 @@ func appendBase(dst []byte, b *Base) ([]byte, error) {
 
 // appendEntries encodes an append.
 func appendEntries(dst []byte, h *hardState, entries []*pb.Entry) []byte {
-	dst = appendHard(append(dst, byte(kindAppend)), h)
+	size := 1 + 5*binary.MaxVarintLen64
+	for _, e := range entries {
+		size += 2*binary.MaxVarintLen64 + len(e.GetData())
+	}
+	dst = appendHard(append(slices.Grow(dst, size), byte(kindAppend)), h)
 	first := uint64(0)
 	if len(entries) > 0 {
 		first = entries[0].GetIndex()
