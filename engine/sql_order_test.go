@@ -262,3 +262,33 @@ func TestJoinedOrderAmongWrites(t *testing.T) {
 		}
 	}
 }
+
+// TestGroupsOfEqualValues: groups and distinct results are the same whether the values come from
+// paths or are computed, and whatever index there is.
+func TestGroupsOfEqualValues(t *testing.T) {
+	for _, index := range []IndexPolicy{{}, IndexAll()} {
+		db, c := openStore(t, testOptions(vfs.NewMem()), ContainerDef{PartitionKey: []string{"/k"}, MinPartitions: 3, Index: index})
+		for i, v := range []string{`[1]`, `[ 1.0 ]`, `{"b":2,"a":1}`, `{"a":1e0,"b":2}`, `[]`, `1`, `1.0`, `{"\u0061":1,"b":2}`, `[]`} {
+			must(t, second(c.Upsert(t.Context(), fmt.Appendf(nil, `{"id":"i%d","k":%d,"v":%s}`, i, i%4, v), nil)))
+			if i == 4 {
+				must(t, db.Flush(t.Context()))
+			}
+		}
+		for page := range 3 {
+			for text, want := range map[string]string{
+				"SELECT c.v, COUNT(1) AS n FROM c GROUP BY c.v":                          `{"n":2,"v":1} {"n":2,"v":[1]} {"n":2,"v":[]} {"n":3,"v":{"a":1,"b":2}}`,
+				"SELECT (c.v ?? null) AS v, COUNT(1) AS n FROM c GROUP BY (c.v ?? null)": `{"n":2,"v":1} {"n":2,"v":[1]} {"n":2,"v":[]} {"n":3,"v":{"a":1,"b":2}}`,
+				"SELECT DISTINCT VALUE c.v FROM c":                                       `1 [1] [] {"a":1,"b":2}`,
+				"SELECT DISTINCT VALUE (c.v ?? null) FROM c":                             `1 [1] [] {"a":1,"b":2}`,
+			} {
+				q, err := ParseQuery(text, nil)
+				must(t, err)
+				got := canonical(t, inPages(t, c, q, page))
+				slices.Sort(got)
+				if strings.Join(got, " ") != want {
+					t.Errorf("%s in pages of %d: %v, want %s", text, page, got, want)
+				}
+			}
+		}
+	}
+}

@@ -63,3 +63,31 @@ func TestField(t *testing.T) {
 		}
 	}
 }
+
+// TestCanonical: equal values have one canonical text, which is JSON, and other values have
+// another one. Damaged documents, which may have brackets without end, have some text too.
+func TestCanonical(t *testing.T) {
+	text := func(written string) string {
+		w := jsondoc.Walk([]byte(written))
+		v := w.Whole()
+		return string(appendCanonical(nil, &v, 0))
+	}
+	for want, list := range map[string][]string{
+		`[1,0,100]`:                 {`[1,0,100]`, `[1.0,-0,1e2]`, "[ 10e-1,\t0.0 , 100 ]"},
+		`[1e999,-1e999,0]`:          {`[1e400,-1e999,1e-400]`},
+		`[9007199254740992]`:        {`[9007199254740992]`, `[9007199254740993]`},
+		`{"a":1,"b":{"c":2,"d":3}}`: {`{"b":{"d":3,"c":2},"a":1}`, `{ "\u0061":1.0, "b" : {"c":2,"d":3.0} }`},
+		`["é","\u0000","\"/",""]`:   {`["\u00e9","\u0000","\"\/",""]`},
+		`[[],{},null,true,false]`:   {`[ [ ] , { } , null,true,false ]`},
+		`{"":[{"a":[]}]}`:           {`{"":[{"a":[]}]}`},
+	} {
+		for _, written := range list {
+			if got := text(written); got != want {
+				t.Errorf("%s: %s, want %s", written, got, want)
+			}
+		}
+	}
+	for _, damaged := range []string{strings.Repeat("[", 1<<12), strings.Repeat(`{"a":`, 1<<12), `{"a"`, `{1`, `[1`, `["`, `{"a":"`} {
+		text(damaged)
+	}
+}

@@ -90,8 +90,7 @@ func TestSelect(t *testing.T) {
 	}
 }
 
-// alike compares rows; those of groups that are arrays or objects have no
-// order.
+// alike compares rows without their order.
 func alike(a, b []any) bool {
 	texts := func(rows []any) map[string]int {
 		m := make(map[string]int)

@@ -24,8 +24,8 @@ func ParsePath(text string) (Path, error) { return jsondoc.ParsePath(text) }
 type Kind = jsondoc.Kind
 
 // Value is a scalar that a document is compared with; the zero Value is
-// undefined. Of an array or object, which come only from ReadOrder, Text is how
-// it is written.
+// undefined. Of an array or object, which come only from ReadOrder, Text is its
+// canonical text.
 type Value struct {
 	Kind   Kind
 	Bool   bool
@@ -188,7 +188,8 @@ func Compare(a, b *Value) (order int, ok bool) {
 // For a falling order all bits are inverted.
 
 // AppendOrder appends the order key of a value of a document. If whole is set
-// arrays and objects are told apart by how they are written, as a string.
+// the canonical text of arrays and objects follows, as that of a string does: the
+// key tells those apart that are not equal.
 func AppendOrder(dst []byte, v *jsondoc.Value, whole bool) []byte {
 	dst = append(dst, byte(v.Kind))
 	switch v.Kind {
@@ -207,7 +208,7 @@ func AppendOrder(dst []byte, v *jsondoc.Value, whole bool) []byte {
 		return appendOrderText(dst, v.AppendText(nil))
 	case jsondoc.KindArray, jsondoc.KindObject:
 		if whole {
-			return appendOrderText(dst, v.Text)
+			return appendOrderText(dst, appendCanonical(nil, v, 0))
 		}
 	}
 	return dst

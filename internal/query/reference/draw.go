@@ -215,24 +215,8 @@ func (d Draw) Filter(depth int) *query.Filter {
 	return f
 }
 
-// Select draws a query without offset and limit. One with groups has none that
-// are arrays or objects, which are told apart by how they are written.
+// Select draws a query without offset and limit.
 func (d Draw) Select() *query.Select {
-	s := d.anySelect()
-	if !s.Grouped() {
-		return s
-	}
-	for _, p := range append(s.GroupBy, s.ColumnPaths()...) {
-		if p != nil {
-			test := &query.Filter{Op: query.IsKind, Path: p, Kinds: 1<<jsondoc.KindArray | 1<<jsondoc.KindObject}
-			scalar := &query.Filter{Op: query.Not, Sub: []*query.Filter{test}}
-			s.Where = &query.Filter{Op: query.And, Sub: []*query.Filter{s.Where, scalar}}
-		}
-	}
-	return s
-}
-
-func (d Draw) anySelect() *query.Select {
 	s := &query.Select{Where: &query.Filter{}}
 	if d.IntN(8) > 0 {
 		s.Where = d.Filter(3)

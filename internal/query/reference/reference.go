@@ -8,7 +8,11 @@ package reference
 import (
 	"cmp"
 	"encoding/json"
+	"fmt"
+	"maps"
+	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -345,8 +349,7 @@ func groups(t testing.TB, found []Document, s *query.Select) []any {
 			v := one(d.Root, p)
 			values = append(values, v)
 			if kind(v) > 0 {
-				b, _ := json.Marshal(v)
-				text += string(b)
+				text += canonical(v)
 			}
 			text += "\n"
 		}
@@ -361,7 +364,11 @@ func groups(t testing.TB, found []Document, s *query.Select) []any {
 	}
 	slices.SortFunc(list, func(a, b *group) int {
 		for i := range a.values {
-			if c := Compare(a.values[i], b.values[i]); c != 0 {
+			c := Compare(a.values[i], b.values[i])
+			if c == 0 && kind(a.values[i]) > 4 {
+				c = strings.Compare(canonical(a.values[i]), canonical(b.values[i]))
+			}
+			if c != 0 {
 				return c
 			}
 		}
@@ -386,6 +393,52 @@ func groups(t testing.TB, found []Document, s *query.Select) []any {
 		}
 	}
 	return rows
+}
+
+// canonical writes a value: equal ones are written alike. Arrays come in the order of these
+// texts, and so do objects.
+func canonical(v any) string {
+	var parts []string
+	switch v := v.(type) {
+	case string:
+		text := `"`
+		for _, r := range v {
+			switch {
+			case r == '"' || r == '\\':
+				text += `\` + string(r)
+			case r < ' ':
+				text += fmt.Sprintf(`\u%04x`, r)
+			default:
+				text += string(r)
+			}
+		}
+		return text + `"`
+	case float64:
+		size := math.Abs(v)
+		switch {
+		case math.IsInf(v, 1):
+			return "1e999"
+		case math.IsInf(v, -1):
+			return "-1e999"
+		case v != 0 && (size < 1e-6 || size >= 1e21):
+			return strconv.FormatFloat(v, 'e', -1, 64)
+		}
+		return strconv.FormatFloat(v, 'f', -1, 64)
+	case []any:
+		for _, e := range v {
+			parts = append(parts, canonical(e))
+		}
+		return "[" + strings.Join(parts, ",") + "]"
+	case map[string]any:
+		for _, name := range slices.Sorted(maps.Keys(v)) {
+			parts = append(parts, canonical(name)+":"+canonical(v[name]))
+		}
+		return "{" + strings.Join(parts, ",") + "}"
+	}
+	if v == nil {
+		return "null"
+	}
+	return fmt.Sprint(v) // true, false
 }
 
 func aggregate(docs []Document, c query.Column) any {
