@@ -78,15 +78,15 @@ func (p *Patch) When(f Filter) *Patch {
 
 // Apply returns a document with the changes, in new memory, as the store would write it: ErrPrecondition if a
 // condition is not true, *PatchError if a change cannot be made, ErrInvalid if doc is not JSON or the patch is
-// empty. It does not check what a container demands of its documents.
-func (p *Patch) Apply(doc []byte) ([]byte, error) {
+// empty. It does not check what a container demands of its documents. tag is the etag of doc in conditions on DOCUMENTETAG.
+func (p *Patch) Apply(doc []byte, tag ETag) ([]byte, error) {
 	if err := p.of.Check(); err != nil {
 		return nil, patchError(err)
 	}
 	if !json.Valid(doc) {
 		return nil, invalidf("Apply: the document is not JSON")
 	}
-	out, err := p.of.Apply(doc)
+	out, err := p.of.Apply(doc, uint64(tag))
 	return out, patchError(err)
 }
 
@@ -165,7 +165,7 @@ func (tx *Tx) Patch(id string, p *Patch, o *WriteOptions) error {
 	if o != nil && o.IfMatch != 0 && o.IfMatch != it.ETag {
 		return ErrPrecondition // comes before errors of the patch, as in a batch
 	}
-	body, ttl, err := tx.update.patched(bytesOf(id), it.Body, &p.of)
+	body, ttl, err := tx.update.patched(bytesOf(id), it.Body, it.ETag, &p.of)
 	if err != nil {
 		return err
 	}
@@ -174,8 +174,8 @@ func (tx *Tx) Patch(id string, p *Patch, o *WriteOptions) error {
 
 // patched returns body with a patch applied, and the time to live of the result. It
 // scans the result: that has the same partition key and id.
-func (b *Batch) patched(id, body []byte, p *docpatch.Patch) (doc []byte, ttl int64, err error) {
-	if body, err = p.Apply(body); err != nil {
+func (b *Batch) patched(id, body []byte, tag ETag, p *docpatch.Patch) (doc []byte, ttl int64, err error) {
+	if body, err = p.Apply(body, uint64(tag)); err != nil {
 		return nil, 0, patchError(err)
 	}
 	ttl, err = b.checkChanged(id, body)

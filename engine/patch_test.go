@@ -180,7 +180,7 @@ func TestPatchConcurrent(t *testing.T) {
 // TestPatchApply: a patch can be applied to a document without a container, and is refused as by one.
 func TestPatchApply(t *testing.T) {
 	doc := []byte(`{"id":"1","n":1}`)
-	got, err := new(Patch).Increment("/n", 2).Set("/m", "x").Apply(doc)
+	got, err := new(Patch).Increment("/n", 2).Set("/m", "x").Apply(doc, 0)
 	if want := `{"id":"1","n":3,"m":"x"}`; err != nil || string(got) != want || string(doc) != `{"id":"1","n":1}` {
 		t.Errorf("%s, %v; want %s", got, err, want)
 	}
@@ -194,9 +194,73 @@ func TestPatchApply(t *testing.T) {
 		{new(Patch).Remove("/none"), `{"id":"1"}`, ErrInvalid},
 		{new(Patch).Set("/m", 1).When(Eq("/n", 2)), `{"n":1}`, ErrPrecondition},
 	} {
-		if got, err := c.p.Apply([]byte(c.doc)); !errors.Is(err, c.want) {
+		if got, err := c.p.Apply([]byte(c.doc), 0); !errors.Is(err, c.want) {
 			t.Errorf("%s: %s, %v; want %v", c.doc, got, err, c.want)
 		}
+	}
+}
+
+// TestPatchWhenComputed: conditions that are computed hold for the documents for which they hold in
+// queries, also those on the etag. Within a batch or transaction the etag of what it has written
+// is not known. A condition that cannot be computed is not one that is not true.
+func TestPatchWhenComputed(t *testing.T) {
+	ctx := context.Background()
+	_, c := openStore(t, testOptions(vfs.NewMem()))
+	key := StringKey("a")
+	meta, err := c.Create(ctx, []byte(`{"id":"x","k":"a","n":1,"t":[1,2]}`), nil)
+	must(t, err)
+	where := func(text string, tag ETag) Filter {
+		q, err := ParseQuery("SELECT * FROM c WHERE "+text, map[string]any{"tag": tag.String()})
+		must(t, err)
+		return q.Where
+	}
+	patch := func(text string, tag ETag) *Patch { return new(Patch).When(where(text, tag)).Set("/seen", text) }
+	const onETag = "c.n + 0 = 1 AND DOCUMENTETAG(c) = @tag"
+	must(t, c.RegisterTrigger("pre", Trigger{Type: PreTrigger, On: OnReplace, Run: func(context.Context, *TriggerCall) error { return nil }}))
+	ways := map[string]func(p *Patch) error{
+		"patch": func(p *Patch) error { return second(c.Patch(ctx, key, "x", p, nil)) },
+		"trigger": func(p *Patch) error {
+			return second(c.Patch(ctx, key, "x", p, &WriteOptions{PreTrigger: "pre"}))
+		},
+		"transaction": func(p *Patch) error { return c.Update(ctx, key, func(tx *Tx) error { return tx.Patch("x", p, nil) }) },
+		"apply": func(p *Patch) error {
+			it, err := c.Read(ctx, key, "x")
+			must(t, err)
+			return second(p.Apply(it.Body, it.ETag))
+		},
+	}
+	for name, way := range ways {
+		it, err := c.Read(ctx, key, "x")
+		must(t, err)
+		if err := way(patch(onETag, it.ETag)); err != nil {
+			t.Errorf("%s: the present etag: %v", name, err)
+		}
+		if name != "apply" {
+			if err := way(patch(onETag, it.ETag)); !errors.Is(err, ErrPrecondition) {
+				t.Errorf("%s: the etag before: %v", name, err)
+			}
+		}
+		if err := way(patch("c.n = 2 OR (SELECT VALUE x FROM x IN c.t) = 1", 0)); errors.Is(err, ErrPrecondition) || !errors.Is(err, ErrInvalid) {
+			t.Errorf("%s: a subquery with several results: %v", name, err)
+		}
+	}
+	it, err := c.Read(ctx, key, "x")
+	must(t, err)
+	b := c.NewBatch(key)
+	must(t, b.Patch("x", patch("c.n + 0 = 1", 0), nil))
+	must(t, b.Patch("x", patch(onETag, it.ETag), nil))
+	_, err = c.Commit(ctx, b)
+	if be, ok := errors.AsType[*BatchError](err); !ok || be.Index != 1 || !errors.Is(err, ErrPrecondition) {
+		t.Errorf("the etag of what the batch has written: %v", err)
+	}
+	if err := c.Update(ctx, key, func(tx *Tx) error {
+		must(t, tx.Patch("x", patch("c.n + 0 = 1", 0), nil))
+		return tx.Patch("x", patch(onETag, it.ETag), nil)
+	}); !errors.Is(err, ErrPrecondition) {
+		t.Errorf("the etag of what the transaction has written: %v", err)
+	}
+	if _, err := new(Patch).When(where(onETag, meta.ETag)).Remove("/n").Apply([]byte(`{"n":1}`), 0); !errors.Is(err, ErrPrecondition) {
+		t.Errorf("a document without an etag: %v", err)
 	}
 }
 

@@ -240,7 +240,11 @@ func TestItems(t *testing.T) {
 	if r = s.do(412, "PATCH", one, `{"condition":"from c where c.n = 6","operations":[{"op":"remove","path":"/s"}]}`, key...); r.sub() != "1110" {
 		t.Errorf("a condition that is false: sub-status %q", r.sub())
 	}
-	s.do(200, "PATCH", one, `{"condition":"from c where c.n = 5","operations":[{"op":"remove","path":"/s"}]}`, key...)
+	r = s.do(200, "PATCH", one, `{"condition":"from c where c.n = 5","operations":[{"op":"remove","path":"/s"}]}`, key...)
+	onETag := fmt.Sprintf(`{"condition":"from c where c._etag = '%s'","operations":[{"op":"set","path":"/s","value":"y"}]}`, strings.ReplaceAll(r.head.Get("etag"), `"`, `\"`))
+	s.do(200, "PATCH", one, onETag, key...)
+	s.do(412, "PATCH", one, onETag, key...)
+	s.do(400, "PATCH", one, `{"condition":"from c where (select value x from x in [1,2]) = 1","operations":[{"op":"remove","path":"/s"}]}`, key...)
 	for _, bad := range []string{`{}`, `[]`, `x`, `{"operations":[{"op":"set","path":"/_ts","value":1}]}`, `{"operations":[{"op":"fly","path":"/a"}]}`,
 		`{"operations":[{"op":"set","path":"/id","value":"2"}]}`, `{"operations":[{"op":"incr","path":"/n","value":"1"}]}`} {
 		s.do(400, "PATCH", one, bad, key...)

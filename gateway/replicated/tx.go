@@ -194,7 +194,7 @@ func (t *tx) Patch(id string, p *engine.Patch, o *engine.WriteOptions) error {
 	if o != nil && o.IfMatch != 0 && o.IfMatch != it.ETag {
 		return engine.ErrPrecondition
 	}
-	doc, err := p.Apply(it.Body)
+	doc, err := p.Apply(it.Body, it.ETag)
 	if err != nil {
 		return err
 	}

@@ -13,6 +13,7 @@
 package docpatch
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -116,11 +117,14 @@ func (p *Patch) Check() error {
 }
 
 // Apply returns a document with the edits, in new memory. The document is one that a
-// jsondoc.Scanner has accepted.
-func (p *Patch) Apply(doc []byte) ([]byte, error) {
+// jsondoc.Scanner has accepted. seq is the sequence of its version, which a condition may ask
+// for; 0: it has none yet. ErrCondition says that a condition is not true; a condition that
+// cannot be computed gives another error.
+func (p *Patch) Apply(doc []byte, seq uint64) ([]byte, error) {
 	for _, when := range p.when {
-		if !when.Evaluator().Match(doc) {
-			return nil, ErrCondition
+		e := when.Evaluator()
+		if e.Seq = seq; !e.Match(doc) {
+			return nil, cmp.Or(e.Err, ErrCondition)
 		}
 	}
 	for i := range p.edits {

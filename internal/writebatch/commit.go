@@ -205,7 +205,7 @@ func (u *Commit) lookUpPatched(v *lsm.Version, i int) error {
 		}
 	}
 	var ttl int64
-	if body, ttl, op.failed = u.in.Patched(op.ID(), body, op.Patch); op.failed == nil {
+	if body, ttl, op.failed = u.in.Patched(op.ID(), body, found.Version.Seq, op.Patch); op.failed == nil {
 		op.data = append(op.data, body...)
 		if !op.GivenTTL {
 			op.TTL = ttl

@@ -52,8 +52,8 @@ func newStore(t *testing.T) *store {
 func (s *store) Past() lifetime.Past { return lifetime.Past{Expired: s.now} }
 
 // Patched implements Container.
-func (s *store) Patched(_, doc []byte, p *docpatch.Patch) (patched []byte, ttl int64, err error) {
-	patched, err = p.Apply(doc)
+func (s *store) Patched(_, doc []byte, seq uint64, p *docpatch.Patch) (patched []byte, ttl int64, err error) {
+	patched, err = p.Apply(doc, seq)
 	return patched, 0, err
 }
 

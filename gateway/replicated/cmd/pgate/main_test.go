@@ -260,6 +260,10 @@ func (g *gate) items() {
 		t.Error(patched.body)
 	}
 	g.want(412, "PATCH", docs+"/1", `{"condition":"from c where c.n = 1","operations":[{"op":"set","path":"/n","value":0}]}`, key...)
+	etag = g.want(200, "GET", docs+"/1", "", key...).head.Get("etag")
+	onETag := fmt.Sprintf(`{"condition":"from c where c._etag = '%s'","operations":[{"op":"set","path":"/s","value":0}]}`, strings.ReplaceAll(etag, `"`, `\"`))
+	g.want(200, "PATCH", docs+"/1", onETag, key...)
+	g.want(412, "PATCH", docs+"/1", onETag, key...)
 	batch := append(key, "x-ms-cosmos-is-batch-request", "true", "x-ms-cosmos-batch-atomic", "true")
 	g.want(200, "POST", docs, `[{"operationType":"Create","resourceBody":{"id":"2","k":"a","n":2}},{"operationType":"Read","id":"1"},{"operationType":"Patch","id":"2","resourceBody":{"operations":[{"op":"incr","path":"/n","value":1}]}}]`, batch...)
 	g.want(207, "POST", docs, `[{"operationType":"Create","resourceBody":{"id":"3","k":"a"}},{"operationType":"Create","resourceBody":{"id":"1","k":"a"}}]`, batch...)
