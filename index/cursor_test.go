@@ -32,7 +32,7 @@ func TestCursorMoves(t *testing.T) {
 			postings[string(cur.Key())] = cur.Posting().Len()
 		}
 		at, near := -1, rng.IntN(len(keys))
-		for step := range 4000 {
+		for step := range randtest.Lone(4000) {
 			var ok bool
 			was := at
 			switch move := rng.IntN(8); move {

@@ -22,7 +22,7 @@ func TestSeekAgain(t *testing.T) {
 			r := open(t, fsys, "a", Map)
 			c := r.Cursor(math.MaxUint64)
 			seen := m.visible(math.MaxUint64)
-			for n := range 6000 {
+			for n := range randtest.Lone(6000) {
 				k := m[rng.IntN(len(m))].key.Clone()
 				switch rng.IntN(4) {
 				case 0:

@@ -105,7 +105,7 @@ func TestEditModel(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for range 3000 {
+	for range randtest.Lone(3000) {
 		root := map[string]any{"id": "x", "a": randomValue(rng, 3), "b": randomValue(rng, 3)}
 		doc, err := json.Marshal(root)
 		if err != nil {

@@ -219,7 +219,7 @@ func TestLZ(t *testing.T) {
 			refused++
 		}
 	}
-	for range 3000 {
+	for range randtest.Lone(3000) {
 		d, raw := text.input(t)
 		block := encode(d.encoder(), raw)
 		if !check(t, block, d.bytes, len(raw), rng.IntN(len(raw)+1)) {

@@ -19,7 +19,7 @@ func encode(e *Encoder, raw []byte) []byte {
 func TestLZEncoder(t *testing.T) {
 	rng := randtest.New(t)
 	text := newVocabulary(rng).make
-	for range 40 {
+	for range randtest.Lone(40) {
 		d := newDictionary(t, text(s2.MinDictSize+rng.IntN(s2.MaxDictSize-s2.MinDictSize+1)))
 		e := d.encoder()
 		if rng.IntN(2) == 0 {

@@ -17,7 +17,7 @@ func TestDecodeS2(t *testing.T) {
 	rng := randtest.New(t)
 	text := newVocabulary(rng)
 	valid, damaged := 0, 0
-	for range 3000 {
+	for range randtest.Lone(3000) {
 		d, raw := text.input(t)
 		var block []byte
 		switch rng.IntN(3) {
