@@ -204,6 +204,9 @@ func (st *story) play(t testing.TB, faulty *vfs.Faulty) *stage {
 	if s.db != nil {
 		s.db.Close()
 	}
+	if watched.holds(faulty) {
+		t.Errorf("%s, ended by %v: a store is open", st.name, s.err)
+	}
 	return s
 }
 
@@ -435,9 +438,6 @@ func (s *stage) close() {
 		s.db = nil
 		return err
 	}))
-	if s.err != nil {
-		s.db = nil
-	}
 }
 
 func (s *stage) create(name string, partitions int) {

@@ -98,6 +98,18 @@ func (w *watcher) ignore(db *DB) {
 	delete(w.stores, db)
 }
 
+// holds says whether a store on a file system is open.
+func (w *watcher) holds(fsys vfs.FS) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, s := range w.stores {
+		if s.fs != nil && s.fs.FS == fsys {
+			return true
+		}
+	}
+	return false
+}
+
 func (w *watcher) close(db *DB) {
 	w.mu.Lock()
 	s := w.stores[db]
@@ -107,8 +119,10 @@ func (w *watcher) close(db *DB) {
 	}
 	look := len(w.closed)%goroutinesEvery == 1 || s != nil && s.look
 	others := false
-	for _, o := range w.stores {
-		others = others || s != nil && o.dir != "" && o.dir == s.dir
+	if s != nil && s.dir != "" {
+		for _, o := range w.stores {
+			others = others || o.dir == s.dir
+		}
 	}
 	w.mu.Unlock()
 	if s == nil {
