@@ -105,7 +105,7 @@ func TestContinueAfterError(t *testing.T) {
 			}
 		}
 		bad = -1
-		for left := 0; ; left++ {
+		for left := int(newSeed(t) % uint64(lone(1))); ; left += lone(1) {
 			r := c.Query(&randtest.AskedContext{Context: t.Context(), Left: left}, AllPartitions(), q)
 			got, err := results(r)
 			if err == nil {
