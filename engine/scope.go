@@ -6,14 +6,10 @@ import "github.com/cleavestore/cleave/internal/keyscope"
 type Scope struct{ of keyscope.Scope }
 
 // OnePartition is one logical partition.
-func OnePartition(pk PartitionKey) Scope {
-	return Scope{keyscope.Scope{Kind: keyscope.One, Key: pk}}
-}
+func OnePartition(pk PartitionKey) Scope { return Scope{keyscope.Scope{Kind: keyscope.One, Key: pk}} }
 
 // PrefixOf is all logical partitions whose keys begin with these levels.
-func PrefixOf(key PartitionKey) Scope {
-	return Scope{keyscope.Scope{Kind: keyscope.Prefix, Key: key}}
-}
+func PrefixOf(key PartitionKey) Scope { return Scope{keyscope.Scope{Kind: keyscope.Prefix, Key: key}} }
 
 // OfBase is all logical partitions of a base value, in a container with a
 // SyntheticKey: one for each suffix. The values are those of its Join.
@@ -25,8 +21,11 @@ func OfBase(values ...PartitionKey) Scope {
 // without, max: hexadecimal digits, as PartitionStats gives them. An empty max is the end
 // of the key space. A continuation of a query in one range is good for any other. A query
 // in a range goes on where splits and merges have put the keys.
-func OfRange(min, max string) (Scope, error) {
-	of, err := keyscope.Between(min, max)
+func OfRange(min, max string) (Scope, error) { return AllPartitions().Between(min, max) }
+
+// Between is what of OnePartition, PrefixOf or AllPartitions lies in a range that is given as for OfRange.
+func (s Scope) Between(min, max string) (Scope, error) {
+	of, err := s.of.Between(min, max)
 	if err != nil {
 		return Scope{}, invalidf("scope: %v", err)
 	}

@@ -59,7 +59,7 @@ func (c *call) begin(p *place, allVersions bool) (at string, none bool, bad *fai
 		if err != nil {
 			return at, false, badf("If-None-Match %q is not what a change feed gave: %v", clip(after), err)
 		}
-		p.within = keyrange.Common(p.within, tag.Within)
+		p.within = p.within.Common(tag.Within)
 		return tag.At, p.within.Empty(), nil
 	case since != "":
 		// Go's client writes the time zone as UTC, others as GMT.

@@ -89,7 +89,7 @@ func (c *call) place(k *container, past bool) (p place, err error) {
 		if failed != nil {
 			return p, badf("x-ms-start-epk and x-ms-end-epk: %v", failed)
 		}
-		p.within = keyrange.Common(p.within, r)
+		p.within = p.within.Common(r)
 	}
 	p.all = id == "" && first == "" && last == ""
 	return p, nil

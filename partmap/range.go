@@ -21,6 +21,17 @@ func (r Range) Overlaps(o Range) bool {
 	return !r.Empty() && !o.Empty() && r.Min.Compare(&o.Max) < 0 && o.Min.Compare(&r.Max) < 0
 }
 
+// Common returns what both ranges have; it is empty if that is nothing.
+func (r Range) Common(o Range) Range {
+	if r.Min.Compare(&o.Min) < 0 {
+		r.Min = o.Min
+	}
+	if o.Max.Compare(&r.Max) < 0 {
+		r.Max = o.Max
+	}
+	return r
+}
+
 // Adjacent reports whether one range begins where the other ends, so that
 // together they are one range. An empty range is adjacent to nothing.
 func (r Range) Adjacent(o Range) bool {

@@ -10,7 +10,6 @@ import (
 	"github.com/cleavestore/cleave/internal/lifetime"
 	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/internal/query"
-	"github.com/cleavestore/cleave/partmap"
 )
 
 // countUnit adds the documents of a unit to groups with the help of indexes. It
@@ -187,7 +186,7 @@ func (e *Execution) inParts(ctx context.Context, u *unit, visit func(p Part, v *
 				lo, hi := lsm.LimitsOf(&item.Key{Hash: part.Min.Head(), EPK: part.Min.Bytes(), PK: u.key.Encoded()})
 				return visit(p, v, p.Past(), lo, hi, false)
 			}
-			common := intersection(part, of)
+			common := part.Common(of)
 			within := p.Data().Bounds()
 			if common != of {
 				within = lsm.NewBounds(common, e.h.Levels())
@@ -231,17 +230,6 @@ func (e *Execution) inPart(ctx context.Context, p Part, installEpoch uint64, vis
 		return e.h.ReadError(err)
 	}
 	return nil
-}
-
-// intersection returns what two ranges have in common.
-func intersection(a, b partmap.Range) partmap.Range {
-	if a.Min.Compare(&b.Min) < 0 {
-		a.Min = b.Min
-	}
-	if b.Max.Compare(&a.Max) < 0 {
-		a.Max = b.Max
-	}
-	return a
 }
 
 // countValues adds the candidates of a source to the groups of their values at a

@@ -313,7 +313,7 @@ func (e *Execution) pinAround(last Part, rng, within partmap.Range) Part {
 			if n := len(e.units) - 1; n > 0 {
 				within.Min = e.units[n-1].rng.Max // a merge may have joined what the unit before has
 			}
-			e.units[len(e.units)-1].rng = intersection(within, last.Data().Range)
+			e.units[len(e.units)-1].rng = within.Common(last.Data().Range)
 		}
 		of := &last.Data().Range
 		if rng.Max.Compare(&of.Max) <= 0 {

@@ -48,7 +48,7 @@ func (s *Scope) clip(r partmap.Range) (_ partmap.Range, ok bool) {
 	if r.Min.Compare(&r.Max) == 0 {
 		return r, s.Within.Contains(&r.Min)
 	}
-	r = intersection(r, s.Within)
+	r = r.Common(s.Within)
 	return r, !r.Empty()
 }
 

@@ -60,32 +60,45 @@ func (d *Definition) Own(key partmap.Key) partmap.Key {
 type Scope struct {
 	Kind   Kind
 	Key    partmap.Key   // its levels; the zero key for All and Part
-	Within partmap.Range // of Part
+	Within partmap.Range // of Part; of One and Prefix what lies outside is left out, unless it is the zero Range
 }
 
-// Between returns the scope of the logical partitions whose EPKs lie from min up to, and
-// without, max: hexadecimal digits. An empty max is the end of the key space.
-func Between(min, max string) (s Scope, err error) {
-	s = Scope{Kind: Part, Within: partmap.Range{Max: partmap.MaxEPK()}}
-	if s.Within.Min, err = partmap.ParseEPK(min); err == nil && max != "" {
-		s.Within.Max, err = partmap.ParseEPK(max)
+// Between returns what of a scope lies from min up to, and without, max, two EPKs in
+// hexadecimal digits. An empty max is the end of the key space. A base value cannot be divided.
+func (s Scope) Between(min, max string) (Scope, error) {
+	within := partmap.Range{Max: partmap.MaxEPK()}
+	var err error
+	if within.Min, err = partmap.ParseEPK(min); err == nil && max != "" {
+		within.Max, err = partmap.ParseEPK(max)
 	}
-	if err == nil && s.Within.Empty() {
+	switch {
+	case err == nil && (s.Kind == None || s.Kind == Base):
+		err = fmt.Errorf("of %s no range can be taken", s)
+	case err == nil && within.Empty():
 		err = errors.New("it is empty")
 	}
 	if err != nil {
 		return Scope{}, fmt.Errorf("range from %q to %q: %w", min, max, err)
 	}
+	if s.Kind == All {
+		s.Kind = Part
+	}
+	s.Within = within
 	return s, nil
 }
 
 // String returns the scope for people.
 func (s Scope) String() string {
 	switch s.Kind {
-	case One:
-		return "partition " + s.Key.String()
-	case Prefix:
-		return "prefix " + s.Key.String()
+	case One, Prefix:
+		text := "partition "
+		if s.Kind == Prefix {
+			text = "prefix "
+		}
+		if text += s.Key.String(); !s.Within.Empty() {
+			text += " in " + s.Within.String()
+		}
+		return text
 	case Base:
 		return "base " + s.Key.String()
 	case All:
@@ -96,13 +109,14 @@ func (s Scope) String() string {
 	return "no scope"
 }
 
-// Whole returns the scope that a continuation of a query is good for: all partitions for a
-// range, since a continuation says only after which result it goes on. So a query that
+// Whole returns the scope that a continuation of a query is good for: the one of which a
+// range was taken, since a continuation says only after which result it goes on. So a query that
 // was begun in a range goes on in parts of it.
 func (s Scope) Whole() Scope {
 	if s.Kind == Part {
 		return Scope{Kind: All}
 	}
+	s.Within = partmap.Range{}
 	return s
 }
 
@@ -161,16 +175,14 @@ func (s Scope) Holds(d *Definition, pk partmap.Key) bool {
 
 // HoldsEncoded is Holds for an encoded key and a scope that is not of kind Base.
 func (s Scope) HoldsEncoded(pk []byte) bool {
-	switch s.Kind {
-	case One:
-		return bytes.Equal(pk, s.Key.Encoded())
-	case Prefix:
-		return bytes.HasPrefix(pk, s.Key.Encoded())
-	case Part:
-		epk := partmap.HashEncoded(pk)
-		return s.Within.Contains(&epk)
+	if s.Kind == One && !bytes.Equal(pk, s.Key.Encoded()) || s.Kind == Prefix && !bytes.HasPrefix(pk, s.Key.Encoded()) {
+		return false
 	}
-	return true
+	if s.Within.Empty() {
+		return true
+	}
+	epk := partmap.HashEncoded(pk)
+	return s.Within.Contains(&epk)
 }
 
 // Scanned returns the part of the key space that a scan of many logical partitions goes over: all of
@@ -187,7 +199,7 @@ func (s Scope) Scanned() (partmap.Range, error) {
 }
 
 // Bounds returns the part of the key space that the scope takes. For One it begins and
-// ends at the EPK of the key.
+// ends at the EPK of the key. It is empty for a Prefix of which nothing lies in its range.
 func (s Scope) Bounds() (partmap.Range, error) {
 	switch s.Kind {
 	case One:
@@ -195,10 +207,13 @@ func (s Scope) Bounds() (partmap.Range, error) {
 		return partmap.Range{Min: epk, Max: epk}, nil
 	case Prefix:
 		r, err := s.Key.Range()
-		if err != nil {
+		switch {
+		case err != nil:
 			return partmap.Range{}, fmt.Errorf("scope: %w", err)
+		case s.Within.Empty():
+			return r, nil
 		}
-		return r, nil
+		return r.Common(s.Within), nil
 	case Part:
 		return s.Within, nil
 	}

@@ -120,7 +120,7 @@ func TestSynthetic(t *testing.T) {
 // TestBetween: a range is a scope that a filter narrows to keys, not to another kind, and
 // ranges that hold nothing are refused.
 func TestBetween(t *testing.T) {
-	s, err := Between("10", "")
+	s, err := Scope{Kind: All}.Between("10", "")
 	if err != nil || s.Kind != Part || s.Whole().Kind != All || s.String() != "range [10,FF)" {
 		t.Fatalf("%v: %v", s, err)
 	}
@@ -139,8 +139,56 @@ func TestBetween(t *testing.T) {
 		t.Errorf("%v holds %v, whose EPK is %s", s, key, epk.String())
 	}
 	for _, bad := range [][2]string{{"20", "10"}, {"10", "10"}, {"1", ""}, {"", "g0"}} {
-		if s, err := Between(bad[0], bad[1]); err == nil {
+		if s, err := (Scope{Kind: All}).Between(bad[0], bad[1]); err == nil {
 			t.Errorf("%q: %v", bad, s)
+		}
+	}
+}
+
+// TestPrefixBetween: of a prefix a range can be taken. A continuation is good for the whole prefix, and a filter that names the rest of
+// the key leaves the range as it is.
+func TestPrefixBetween(t *testing.T) {
+	prefix := Scope{Kind: Prefix, Key: join(t, "x")}
+	bounds, err := prefix.Bounds()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var keys []partmap.Key
+	for _, second := range []string{"a", "b", "c", "d"} {
+		keys = append(keys, join(t, "x", second))
+	}
+	slices.SortFunc(keys, partmap.Key.Compare)
+	from, to := keys[1].EPK(), keys[3].EPK()
+	s, err := prefix.Between(from.String(), to.String())
+	if err != nil || s.Kind != Prefix || s.Whole() != prefix || !strings.HasPrefix(s.String(), `prefix "x" in [`) {
+		t.Fatalf("%v: %v", s, err)
+	}
+	for i, key := range keys {
+		if got := s.HoldsEncoded(key.Encoded()); got != (i == 1 || i == 2) {
+			t.Errorf("key %d is held: %v", i, got)
+		}
+	}
+	if other := join(t, "y", "a"); s.HoldsEncoded(other.Encoded()) || prefix.HoldsEncoded(other.Encoded()) {
+		t.Error("a key with another beginning is held")
+	}
+	if got, err := s.Bounds(); err != nil || got != (partmap.Range{Min: from, Max: to}) {
+		t.Errorf("%v: %v", got, err)
+	}
+	wide, err := prefix.Between("", "")
+	if got, failed := wide.Bounds(); err != nil || failed != nil || got != bounds {
+		t.Errorf("%v, want %v: %v, %v", got, bounds, err, failed)
+	}
+	first := bounds.Min.String()
+	none, err := prefix.Between("", first)
+	if got, failed := none.Bounds(); err != nil || failed != nil || !got.Empty() {
+		t.Errorf("%v: %v, %v", got, err, failed)
+	}
+	if n := s.Narrow(&twoLevels, is("/b", "a")); n.Kind != One || n.Within != s.Within || n.HoldsEncoded(join(t, "x", "a").Encoded()) != s.HoldsEncoded(join(t, "x", "a").Encoded()) {
+		t.Errorf("narrowed: %s", &n)
+	}
+	for _, bad := range []Scope{{}, {Kind: Base, Key: join(t, "x")}} {
+		if s, err := bad.Between("", ""); err == nil {
+			t.Errorf("of %v: %v", bad, s)
 		}
 	}
 }

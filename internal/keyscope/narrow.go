@@ -59,10 +59,11 @@ func (s Scope) Narrow(d *Definition, f *query.Filter) Narrowed {
 	if keys = slices.Compact(keys); len(keys) > 1 || s.Kind == Part {
 		return Narrowed{Scope: s, Beginnings: keys}
 	}
+	kind := Prefix
 	if keys[0].Len() == d.Levels {
-		return Narrowed{Scope: Scope{Kind: One, Key: keys[0]}}
+		kind = One
 	}
-	return Narrowed{Scope: Scope{Kind: Prefix, Key: keys[0]}}
+	return Narrowed{Scope: Scope{Kind: kind, Key: keys[0], Within: s.Within}}
 }
 
 // joinLevel extends each of keys, of which one may be the zero key, by each of values as

@@ -63,14 +63,3 @@ func Own(version int, key partmap.Key) partmap.Key {
 	}
 	return key.OfVersion(version)
 }
-
-// Common returns what two ranges have in common.
-func Common(a, b partmap.Range) partmap.Range {
-	if a.Min.Compare(&b.Min) < 0 {
-		a.Min = b.Min
-	}
-	if a.Max.Compare(&b.Max) > 0 {
-		a.Max = b.Max
-	}
-	return a
-}
