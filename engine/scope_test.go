@@ -77,6 +77,33 @@ func TestPrefixBetween(t *testing.T) {
 			check()
 		})
 	}
+	_, c := openStore(t, testOptions(vfs.NewMem()), ContainerDef{PartitionKey: []string{"/a"}})
+	for _, a := range []string{"x", "y", "z"} {
+		_, err := c.Upsert(t.Context(), fmt.Appendf(nil, `{"id":"i","a":%q}`, a), nil)
+		must(t, err)
+		// A boundary that is longer than the keys of the container lies behind the key with which it begins.
+		epk := StringKey(a).EPK()
+		for bounds, want := range map[[2]string]string{{epk.String(), epk.String() + "FF"}: `["i"]`, {epk.String() + "01", epk.String() + "FF"}: "[]"} {
+			within, err := OfRange(bounds[0], bounds[1])
+			must(t, err)
+			found, fed, scanned := []string{}, []string{}, []string{}
+			for it, err := range c.Query(t.Context(), within, Query{}).All() {
+				must(t, err)
+				found = append(found, it.ID)
+			}
+			for ch, err := range c.Changes(t.Context(), within, FromStart(), nil) {
+				must(t, err)
+				fed = append(fed, ch.ID)
+			}
+			for it, err := range c.ScanAll(t.Context(), &ScanOptions{Within: within}) {
+				must(t, err)
+				scanned = append(scanned, it.ID)
+			}
+			if fmt.Sprintf("%q", found) != want || fmt.Sprintf("%q", fed) != want || fmt.Sprintf("%q", scanned) != want {
+				t.Errorf("within %v: %v are found, %v fed, %v scanned, want %s", bounds, found, fed, scanned, want)
+			}
+		}
+	}
 	if _, err := OfBase(StringKey("x")).Between("", ""); !errors.Is(err, ErrInvalid) {
 		t.Errorf("a range of a base value: %v", err)
 	}

@@ -9,7 +9,6 @@ import (
 
 	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/gateway/internal/feedtag"
-	"github.com/cleavestore/cleave/gateway/internal/keyrange"
 )
 
 // feedItems answers GET …/docs: a change feed, or all items in pages.

@@ -47,7 +47,7 @@ func (c *call) pageSize() (int, *failure) {
 // place is the part of a container that a request is about.
 type place struct {
 	key    engine.PartitionKey // of one logical partition, or a prefix; the zero key: a range
-	within partmap.Range       // without a key
+	within partmap.Range       // all of a logical partition
 	all    bool                // the request names neither a key nor a range
 }
 
@@ -79,8 +79,8 @@ func (c *call) place(k *container, past bool) (p place, err error) {
 			return p, err
 		}
 	}
-	if given {
-		p.key = key
+	if p.key = key; given && key.Len() == len(k.record.Definition.PartitionKey.Paths) {
+		p.within = partmap.Range{Min: partmap.MinEPK(), Max: partmap.MaxEPK()}
 		return p, nil
 	}
 	first, last := h.Get("X-Ms-Start-Epk"), h.Get("X-Ms-End-Epk")
@@ -91,7 +91,7 @@ func (c *call) place(k *container, past bool) (p place, err error) {
 		}
 		p.within = p.within.Common(r)
 	}
-	p.all = id == "" && first == "" && last == ""
+	p.all = !given && id == "" && first == "" && last == ""
 	return p, nil
 }
 
@@ -105,13 +105,14 @@ func (p *place) rangeID(now time.Time, k *container) string {
 
 // scope returns the scope of the store for the place.
 func (p *place) scope() (engine.Scope, error) {
-	switch {
-	case p.key.Valid():
-		return engine.PrefixOf(p.key), nil
-	case p.all:
-		return engine.AllPartitions(), nil
+	scope := engine.AllPartitions()
+	if p.key.Valid() {
+		scope = engine.PrefixOf(p.key)
 	}
-	return engine.OfRange(p.within.Min.String(), p.within.Max.String())
+	if p.within == (partmap.Range{Min: partmap.MinEPK(), Max: partmap.MaxEPK()}) {
+		return scope, nil
+	}
+	return scope.Between(p.within.Min.String(), p.within.Max.String())
 }
 
 // queryItems answers a query over the items of a container.

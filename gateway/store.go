@@ -96,8 +96,8 @@ type Tx interface {
 // Place is a part of a container, in two forms: as the engine takes it, and by its keys.
 type Place struct {
 	Scope  engine.Scope
-	Key    engine.PartitionKey // what Scope is about, a whole key or its first levels; the zero key: Within
-	Within partmap.Range
+	Key    engine.PartitionKey // what Scope is about, a whole key or its first levels; the zero key: all
+	Within partmap.Range       // what lies outside is left out
 }
 
 // Search is a page of a query, in two forms: as the engine takes it, and as texts and bounds.

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"unicode/utf8"
 	"unsafe"
+
+	"github.com/cleavestore/cleave/internal/item"
 )
 
 // Key is a partition key of 1 to MaxLevels levels. It is immutable, may be
@@ -113,12 +115,20 @@ func (k Key) Compare(o Key) int {
 	return strings.Compare(k.enc, o.enc)
 }
 
-// Range returns the part of the key space of all keys that begin with the levels of k, of
-// which k itself is none.
+// Range returns the part of the key space of k and of all keys that begin with its levels.
 func (k Key) Range() (Range, error) {
 	epk := k.EPK()
-	end, err := EPKFromBytes(append(epk.Bytes(), 0xFF))
-	return Range{Min: epk, Max: end}, err
+	end := append(epk.Bytes(), 0xFF)
+	if len(end) > item.MaxEPK { // k has as many levels as there are
+		end = end[:item.MaxEPK]
+		for i := len(end) - 1; i >= 0; i-- {
+			if end[i]++; end[i] != 0 {
+				break
+			}
+		}
+	}
+	max, err := EPKFromBytes(end)
+	return Range{Min: epk, Max: max}, err
 }
 
 // EPK returns the key's place in the key space. It allocates nothing.

@@ -205,3 +205,26 @@ func BenchmarkLen(b *testing.B) {
 		n += k.Len()
 	}
 }
+
+// TestKeyRange: the range of a key has the key and all keys that begin with its levels, and no others.
+func TestKeyRange(t *testing.T) {
+	samples := sampleKeys(t)
+	for _, k := range samples {
+		r, err := k.Range()
+		if err != nil {
+			t.Fatalf("%s: %v", k, err)
+		}
+		for _, o := range samples {
+			several := []Key{o}
+			if o.Len() == 1 {
+				several = append(several, join(t, o, Number(7)), join(t, o, String("a"), Null()))
+			}
+			for _, more := range several {
+				epk := more.EPK()
+				if want := strings.HasPrefix(string(more.Encoded()), string(k.Encoded())); r.Contains(&epk) != want {
+					t.Errorf("the range of %s has %s: %v", k, more, !want)
+				}
+			}
+		}
+	}
+}

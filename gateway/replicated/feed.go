@@ -1,10 +1,11 @@
 package replicated
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
-	"slices"
 
 	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/gateway"
@@ -20,15 +21,10 @@ func (c *items) Changes(ctx context.Context, f *gateway.Feed, show func(*engine.
 		return "", lacks("feeds of all versions")
 	}
 	v := c.s.view(ctx)
-	o := &client.ChangeOptions{Within: f.Within, Limit: f.Page, Weak: v.Level == protocol.Prefix || v.Level == protocol.Eventual}
-	if f.Key.Valid() {
-		if f.Key.Len() < len(c.Def().PartitionKey) {
-			return "", lacks("feeds of the first levels of a partition key")
-		}
-		var err error
-		if o.Within, err = rangeOf(f.Key); err != nil {
-			return "", err
-		}
+	o := &client.ChangeOptions{Limit: f.Page, Weak: v.Level == protocol.Prefix || v.Level == protocol.Eventual}
+	var err error
+	if o.Within, err = c.rangeOf(&f.Place); err != nil || o.Within.Empty() {
+		return f.From, err // of a range that has none of the keys there is nothing to show
 	}
 	within, cancel := c.s.bound(ctx)
 	defer cancel()
@@ -42,7 +38,7 @@ func (c *items) Changes(ctx context.Context, f *gateway.Feed, show func(*engine.
 		at = page.Position
 		shown := false
 		for i := range page.Items {
-			if !f.Key.Valid() || page.Items[i].Key == f.Key {
+			if !f.Key.Valid() || bytes.HasPrefix(page.Items[i].Key.Encoded(), f.Key.Encoded()) {
 				show(&engine.Change{Item: page.Items[i]})
 				shown = true
 			}
@@ -54,15 +50,14 @@ func (c *items) Changes(ctx context.Context, f *gateway.Feed, show func(*engine.
 	return at, nil
 }
 
-// rangeOf returns the smallest range that has a whole partition key.
-func rangeOf(key engine.PartitionKey) (partmap.Range, error) {
-	epk := key.EPK()
-	end := slices.Clone(epk.Bytes())
-	for i := len(end) - 1; i >= 0; i-- {
-		if end[i]++; end[i] != 0 {
-			break
-		}
+// rangeOf returns the part of the key space that a place has.
+func (c *items) rangeOf(p *gateway.Place) (partmap.Range, error) {
+	if !p.Key.Valid() {
+		return p.Within, nil
 	}
-	hi, err := partmap.EPKFromBytes(end)
-	return partmap.Range{Min: epk, Max: hi}, err
+	if levels := len(c.Def().PartitionKey); p.Key.Len() > levels {
+		return partmap.Range{}, fmt.Errorf("%w: the partition key %s has %d levels, those of the container have %d", engine.ErrInvalid, p.Key, p.Key.Len(), levels)
+	}
+	r, err := p.Key.Range()
+	return r.Common(p.Within), err
 }

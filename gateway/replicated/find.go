@@ -54,34 +54,33 @@ func (r *rows) text(inner string) string {
 // Stats implements gateway.Rows.
 func (r *rows) Stats() engine.QueryStats { return r.stats }
 
-// query returns what is asked, of a whole key or a range.
+// query returns what is asked, in the range that has its keys.
 func (r *rows) query() (*client.Query, error) {
-	q := &client.Query{Container: r.c.name, Range: r.s.Within, Text: r.s.Text, Parameters: r.s.Parameters}
+	q := &client.Query{Container: r.c.name, Text: r.s.Text, Parameters: r.s.Parameters}
 	for name := range r.s.Parameters {
 		if strings.HasPrefix(name, "udf.") {
 			return nil, lacks("user-defined functions")
 		}
 	}
-	levels := len(r.c.Def().PartitionKey)
-	switch {
-	case r.s.Key.Valid() && r.s.Key.Len() < levels:
-		return nil, lacks("queries with the first levels of a partition key")
-	case r.s.Key.Valid():
-		q.Key = r.s.Key
-	case !r.s.Named:
-		// The filter may name the key.
+	place := r.s.Place
+	if !r.s.Named {
+		// The filter may name the key, or its first levels.
 		whole := r.s.Query
 		whole.Continue = ""
 		plan, err := r.c.Explain(r.ctx, r.s.Scope, whole)
 		if err != nil {
 			return nil, err
 		}
-		if text, ok := strings.CutPrefix(plan.Scope, "partition "); ok {
-			if key, bad := engine.ParseKey(text); bad == nil && key.Len() == levels {
-				q.Key = key
-			}
+		kind, text, _ := strings.Cut(plan.Scope, " ")
+		if key, bad := engine.ParseKey(text); bad == nil && (kind == "partition" || kind == "prefix") {
+			place.Key = key
 		}
 	}
+	var err error
+	if q.Range, err = r.c.rangeOf(&place); err != nil {
+		return nil, err
+	}
+	q.Key = place.Key
 	if text := r.s.Query.Continue; text != "" {
 		place, inner, found := strings.Cut(text, "!")
 		at, err := partmap.ParseEPK(place)
@@ -122,7 +121,7 @@ func (r *rows) All() iter.Seq2[engine.Item, error] {
 			r.stats.Partitions++
 			r.stats.Documents += int64(p.Documents)
 			r.stats.Bytes += int64(p.Bytes)
-			if q.Continue, r.short = p.Continue, p.Short; p.Done && !q.Key.Valid() {
+			if q.Continue, r.short = p.Continue, p.Short; p.Done {
 				q.Range.Min = end
 			}
 			r.at, r.inner = q.Range.Min, q.Continue
@@ -133,9 +132,6 @@ func (r *rows) All() iter.Seq2[engine.Item, error] {
 					return
 				}
 			}
-			if p.Done && q.Key.Valid() {
-				return
-			}
 		}
 	}
 }
@@ -145,10 +141,10 @@ func (r *rows) page(q *client.Query) (protocol.Page, partmap.EPK, error) {
 	within, cancel := r.c.s.bound(r.ctx)
 	defer cancel()
 	p, end, err := r.c.s.view(r.ctx).Query(within, q)
-	if err == nil && r.s.Sorted && !q.Key.Valid() && end.Compare(&q.Range.Max) != 0 {
+	if err == nil && r.s.Sorted && end.Compare(&q.Range.Max) < 0 {
 		// What groups have each for themselves is not the result.
 		fault := &gateway.Fault{Status: http.StatusBadRequest, SubStatus: 1004, Message: "the query goes over several physical partitions: ask each, and put the results together"}
-		if r.s.Named {
+		if r.s.Named && r.s.Within != (partmap.Range{Min: partmap.MinEPK(), Max: partmap.MaxEPK()}) {
 			fault.Status, fault.SubStatus, fault.Message = http.StatusGone, 1002, "the partition key range was split"
 		}
 		return p, end, fault

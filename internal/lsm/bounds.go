@@ -20,10 +20,16 @@ func NewBounds(r partmap.Range, levels int) *Bounds {
 
 // BoundaryKey returns the key that sorts before all keys at or above an EPK and after all
 // keys below it. It has no partition key. Its EPK has the full width, padded with zeros.
-// Bytes of a boundary beyond that width are cut off: no key has them.
+// A boundary with bytes beyond that width lies behind the key that has the bytes up to there.
 func BoundaryKey(at *partmap.EPK, levels int) item.Key {
 	epk := make([]byte, levels*item.MaxEPK/item.MaxLevels)
-	copy(epk, at.Bytes())
+	if n := copy(epk, at.Bytes()); len(bytes.TrimLeft(at.Bytes()[n:], "\x00")) > 0 {
+		for i := n - 1; i >= 0; i-- {
+			if epk[i]++; epk[i] != 0 {
+				break
+			}
+		}
+	}
 	return item.Key{Hash: item.HashOf(epk), EPK: epk}
 }
 

@@ -14,12 +14,12 @@ import (
 // queryTime is how long one node is waited for that evaluates a query.
 const queryTime = 10 * time.Second
 
-// Query is a query of one logical partition, or of a range of the key space.
+// Query is a query of one logical partition, of those whose keys begin alike, or of a range of the key space.
 type Query struct {
 	Container string
-	Key       engine.PartitionKey // with all its levels; the zero key: Range
-	Range     partmap.Range
-	Text      string // SQL, see docs/sql.md
+	Key       engine.PartitionKey // of a logical partition, or the first levels of the keys of several; the zero key: of all
+	Range     partmap.Range       // what lies outside is left out; with a Key the zero range stands for all
+	Text      string              // SQL, see docs/sql.md
 	// Parameters are what encoding/json can write; their names begin with @.
 	Parameters map[string]any
 	Limit      int    // of the page, at most protocol.MaxResults
@@ -31,7 +31,8 @@ func (c *Client) Query(ctx context.Context, level protocol.Level, q *Query) (p p
 	return c.View(level).Query(ctx, q)
 }
 
-// Query returns a page of the results that one group has, and where that group ends. A page has as many as Limit
+// Query returns a page of the results that one group has, and where that group ends, or where the keys end that begin with
+// Key. A page has as many as Limit
 // says or fewer, and some 1 MiB at most. Page.Done says that there are no more in the group: what lies in Range
 // behind end is asked for by another call. Its Query may have the same Continue, also if the group was split
 // since that page: results do not come twice. So a query that has an order, groups or a limit of
@@ -40,7 +41,18 @@ func (c *Client) Query(ctx context.Context, level protocol.Level, q *Query) (p p
 func (v View) Query(ctx context.Context, q *Query) (p protocol.Page, end partmap.EPK, err error) {
 	r := &protocol.ReadRequest{Container: q.Container, Key: q.Key, Limit: uint64(max(q.Limit, 1))}
 	r.Query = protocol.Search{Range: q.Range, Text: q.Text, Continue: q.Continue}
-	if !q.Key.Valid() && q.Range.Empty() {
+	if q.Key.Valid() {
+		if r.Query.Range, err = q.Key.Range(); err != nil {
+			return p, end, err
+		}
+		if q.Range != (partmap.Range{}) {
+			r.Query.Range = r.Query.Range.Common(q.Range)
+		}
+		if r.Query.Range.Empty() {
+			return protocol.Page{Done: true}, q.Range.Max, nil
+		}
+	}
+	if r.Query.Range.Empty() {
 		return p, end, fmt.Errorf("%w: a query has a key or a range", engine.ErrInvalid)
 	}
 	if len(q.Parameters) > 0 {

@@ -108,7 +108,7 @@ func (v View) read(ctx context.Context, kind transport.Kind, q *protocol.ReadReq
 	if kind == protocol.Query {
 		most = max(most, queryTime)
 	}
-	if kind != protocol.Query || q.Key.Valid() {
+	if kind != protocol.Query {
 		if epk, err = placeOf(q.Key); err != nil {
 			return nil, err
 		}

@@ -13,8 +13,8 @@
 //	     20 routes:  number
 //	     21 change:  number | group | what (1) | first | second | text, see Change
 //	     22 export:  number | group | offset | alone (1)
-//	     23 query:   number | group | level | container | partition key, empty: a range | from | to |
-//	                 query in SQL | its parameters as JSON | limit | continuation
+//	     23 query:   number | group | level | container | partition key, or its first levels, empty: all |
+//	                 from | to | query in SQL | its parameters as JSON | limit | continuation
 //	     24 answer:  number | code (1) | leader | applied | the rest
 //	     25 changes: number | group | strong (1) | container | min | max | position | limit
 //

@@ -78,6 +78,11 @@ func TestRequests(t *testing.T) {
 			t.Errorf("level %d: %v", level, err)
 		}
 	}
+	empty := ReadRequest{Level: Strong, Container: "c", Key: engine.StringKey("k")}
+	empty.Query = Search{Range: partmap.Range{Min: partmap.MaxEPK(), Max: partmap.MaxEPK()}, Text: "SELECT 1"}
+	if q, err := DecodeRequest(Query, empty.Append(nil, Query, 5)); !errors.Is(err, ErrInvalid) || q.Number != 5 {
+		t.Errorf("a query of an empty range: %+v, %v", q, err)
+	}
 	if q, err := DecodeRequest(Changes+1, []byte{9}); !errors.Is(err, errors.ErrUnsupported) || q.Number != 9 {
 		t.Errorf("a kind that is not known: %+v, %v", q, err)
 	}
@@ -264,7 +269,7 @@ func formats() (out []byte) {
 // TestFormats holds what requests and answers of this version have. A change of that raises transport.Version, and sets
 // the digest anew: then programs of before and after refuse each other instead of misreading what they hear.
 func TestFormats(t *testing.T) {
-	const want = "version 3: 6d6983b0ce7ff27b"
+	const want = "version 4: 6d6983b0ce7ff27b"
 	if got := fmt.Sprintf("version %d: %.8x", transport.Version, sha256.Sum256(formats())); got != want {
 		t.Errorf("%s, want %s", got, want)
 	}

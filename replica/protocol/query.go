@@ -2,17 +2,19 @@ package protocol
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 
 	"github.com/cleavestore/cleave/partmap"
 )
 
-// Search is a query of one group. A ReadRequest without a key is about a range, which lies within that of the group.
+// Search is a query of one group. The key of its ReadRequest is that of a logical partition, or the first levels of the keys of several;
+// the zero key stands for all.
 type Search struct {
-	Range      partmap.Range
-	Text       string // SQL
-	Parameters string // JSON object, empty: there are none
-	Continue   string // of the page before; empty: from the beginning
+	Range      partmap.Range // within that of the group; keys outside are left out
+	Text       string        // SQL
+	Parameters string        // JSON object, empty: there are none
+	Continue   string        // of the page before; empty: from the beginning
 }
 
 // Row is a result of a query. ETag is that of the item of which it is a part, 0: it is of several.
@@ -57,6 +59,9 @@ func (r *ReadRequest) decodeQuery(f *reader) (err error) {
 	}
 	if r.Query.Range.Min, err = partmap.ParseEPK(from); err == nil {
 		r.Query.Range.Max, err = partmap.ParseEPK(to)
+	}
+	if err == nil && r.Query.Range.Empty() {
+		err = errors.New("it is empty")
 	}
 	return err
 }

@@ -35,11 +35,9 @@ func (s *session) query(q *protocol.Request) {
 	s.seen(q, l, err, func(h *protocol.Head, dst []byte) []byte { return h.AppendPage(dst, &p) })
 }
 
-// lookIn is look for a query.
+// lookIn is look for a query. It is about keys in a range, of which all is to be here: what other groups of the node have may be
+// behind, or be no more.
 func (s *session) lookIn(q *protocol.Request) (l look, err error) {
-	if q.Read.Key.Valid() {
-		return s.look(q)
-	}
 	if l.hold, err = s.h.Hold(q.Group); err != nil {
 		return l, err
 	}
@@ -61,11 +59,12 @@ func (s *session) evaluate(c *engine.Container, r *protocol.ReadRequest, p *prot
 	if err != nil {
 		return err
 	}
-	scope := engine.PrefixOf(r.Key)
-	if !r.Key.Valid() {
-		if scope, err = engine.OfRange(r.Query.Range.Min.String(), r.Query.Range.Max.String()); err != nil {
-			return err
-		}
+	scope := engine.AllPartitions()
+	if r.Key.Valid() {
+		scope = engine.PrefixOf(r.Key)
+	}
+	if scope, err = scope.Between(r.Query.Range.Min.String(), r.Query.Range.Max.String()); err != nil {
+		return err
 	}
 	limit, left := int(min(max(r.Limit, 1), protocol.MaxResults)), query.Limit
 	p.Continue, p.Done = r.Query.Continue, true

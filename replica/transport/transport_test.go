@@ -261,7 +261,7 @@ func TestFormats(t *testing.T) {
 		Reject: new(true), RejectHint: new(uint64(7)), Context: []byte("context"),
 		Entries: []*pb.Entry{{Type: pb.EntryConfChangeV2.Enum(), Term: new(uint64(8)), Index: new(uint64(9)), Data: []byte("data")}},
 	}))
-	const want = "version 3: 889d2bdbfcf6e362"
+	const want = "version 4: 955980ea662c2720"
 	if got := fmt.Sprintf("version %d: %.8x", Version, sha256.Sum256(b)); got != want {
 		t.Errorf("%s, want %s", got, want)
 	}

@@ -208,6 +208,7 @@ func TestGateway(t *testing.T) {
 	for name, part := range map[string]func(*gate){"items": (*gate).items, "queries": (*gate).queries, "refusals": (*gate).refusals, "feeds": (*gate).feeds, "indexes": (*gate).indexes, "ttl": (*gate).ttl, "unique": (*gate).unique, "ttls": (*gate).ttls, "uniques": (*gate).uniques} {
 		t.Run(name, func(t *testing.T) { part(g.of(t)) })
 	}
+	t.Run("prefixes", func(t *testing.T) { g.of(t).prefixes(cluster) })
 	t.Run("kill", func(t *testing.T) { g.of(t).kill(cluster) })
 
 	next := startGate(t, cluster.dir)

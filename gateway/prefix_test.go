@@ -1,0 +1,87 @@
+package gateway
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"testing"
+)
+
+// TestPrefix: queries, lists and feeds of the first levels of a partition key have the items of all keys that begin so, and no
+// others. With a physical partition they have those of it, so the parts add up.
+func TestPrefix(t *testing.T) {
+	s := start(t, nil)
+	s.do(201, "POST", "/dbs", `{"id":"d"}`)
+	s.do(201, "POST", "/dbs/d/colls", `{"id":"h","partitionKey":{"paths":["/a","/b","/c"],"kind":"MultiHash","version":2}}`)
+	const docs = "/dbs/d/colls/h/docs"
+	const each = 12
+	for i := range each {
+		for _, a := range []string{"x", "y"} {
+			s.do(201, "POST", docs, fmt.Sprintf(`{"id":"%s%d","a":%q,"b":"b%d","c":%d,"n":%d}`, a, i, a, i%3, i, i), pk, fmt.Sprintf(`[%q,"b%d",%d]`, a, i%3, i))
+		}
+	}
+	k, bad := s.h.catalog.container("d", "h")
+	if bad != nil {
+		t.Fatal(bad)
+	}
+	for range 3 { // the boundaries lie among the keys of a prefix
+		for _, p := range inEngine(k).Partitions() {
+			if job, err := inEngine(k).Split(t.Context(), p.ID, nil); err == nil {
+				_ = job.Wait(t.Context()) // one that has a single key is not split
+			}
+		}
+	}
+	ranges, _ := s.ranges("/dbs/d/colls/h/pkranges")
+	if len(ranges) < 4 {
+		t.Fatalf("%d ranges", len(ranges))
+	}
+	for key, want := range map[string]int{`["x"]`: each, `["x","b1"]`: each / 3, `["x","b1",4]`: 1, `["x","none"]`: 0} {
+		of := []string{pk, key}
+		counted := func(head ...string) (n int) {
+			t.Helper()
+			got, _ := s.query(docs, "SELECT VALUE COUNT(1) FROM c", append(slices.Clone(of), head...)...)
+			if err := json.Unmarshal(got[0], &n); err != nil {
+				t.Fatal(err)
+			}
+			return n
+		}
+		fed := func(head ...string) (shown []string) {
+			t.Helper()
+			for etag := ""; ; {
+				r := s.send(s.signed("GET", docs, nil, append(slices.Clone(of), append(head, "A-IM", "Incremental Feed", "x-ms-max-item-count", "2", "If-None-Match", etag)...)...))
+				if etag = r.head.Get("etag"); r.status == 304 {
+					return shown
+				}
+				var page struct{ Documents []json.RawMessage }
+				if err := json.Unmarshal(r.body, &page); err != nil || r.status != 200 {
+					t.Fatalf("%d %s", r.status, r.body)
+				}
+				shown = append(shown, ids(t, page.Documents)...)
+			}
+		}
+		found, _ := s.query(docs, "SELECT * FROM c ORDER BY c.n DESC", append(of, "x-ms-max-item-count", "3")...)
+		var list struct {
+			Count int `json:"_count"`
+		}
+		if err := json.Unmarshal(s.do(200, "GET", docs, "", of...).body, &list); err != nil {
+			t.Fatal(err)
+		}
+		if len(found) != want || list.Count != want || counted() != want || len(fed()) != want {
+			t.Errorf("%s: %d results, %d in the list, %d counted, %d in the feed, want %d", key, len(found), list.Count, counted(), len(fed()), want)
+		}
+		if want == 1 {
+			continue // a whole key is one partition, whichever is named
+		}
+		sum := 0
+		var parts []string
+		for _, id := range ranges {
+			sum += counted("x-ms-documentdb-partitionkeyrangeid", id)
+			parts = append(parts, fed("x-ms-documentdb-partitionkeyrangeid", id)...)
+		}
+		slices.Sort(parts)
+		if sum != want || len(parts) != want || len(slices.Compact(parts)) != want {
+			t.Errorf("%s by ranges: %d counted, the feeds show %v, want %d", key, sum, parts, want)
+		}
+	}
+	s.do(400, "GET", docs, "", pk, `["x","b1",4,5]`)
+}
