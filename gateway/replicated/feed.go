@@ -36,6 +36,9 @@ func (c *items) Changes(ctx context.Context, f *gateway.Feed, show func(*engine.
 			return "", answer(ctx, err)
 		}
 		at = page.Position
+		if f.Charge != nil {
+			*f.Charge += page.Charge
+		}
 		shown := false
 		for i := range page.Items {
 			if !f.Key.Valid() || bytes.HasPrefix(page.Items[i].Key.Encoded(), f.Key.Encoded()) {

@@ -121,6 +121,7 @@ func (r *rows) All() iter.Seq2[engine.Item, error] {
 			r.stats.Partitions++
 			r.stats.Documents += int64(p.Documents)
 			r.stats.Bytes += int64(p.Bytes)
+			r.stats.Charge += p.Charge
 			if q.Continue, r.short = p.Continue, p.Short; p.Done {
 				q.Range.Min = end
 			}

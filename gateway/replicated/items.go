@@ -12,6 +12,7 @@ import (
 
 	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/gateway"
+	"github.com/cleavestore/cleave/internal/cost"
 	"github.com/cleavestore/cleave/replica/client"
 	"github.com/cleavestore/cleave/replica/cluster"
 	"github.com/cleavestore/cleave/replica/command"
@@ -69,6 +70,9 @@ func (c *items) Read(ctx context.Context, key engine.PartitionKey, id string) (e
 	within, cancel := c.s.bound(ctx)
 	defer cancel()
 	it, err := c.s.view(ctx).Read(within, c.name, key, id)
+	if errors.Is(err, engine.ErrNotFound) {
+		it.Charge = cost.Failed
+	}
 	return it, answer(ctx, err)
 }
 
@@ -157,7 +161,7 @@ func (c *items) write(ctx context.Context, kind command.Kind, doc []byte, o *eng
 	if o.Key.Valid() && o.Key != key {
 		return engine.Meta{}, fmt.Errorf("%w: the document has the partition key %s, %s is given", engine.ErrKeyMismatch, key, o.Key)
 	}
-	metas, err := c.batch(ctx, key, command.Operation{Kind: kind, Body: doc, TTL: o.TTL, IfMatch: o.IfMatch})
+	metas, err := c.charged(ctx, o.Charge, key, command.Operation{Kind: kind, Body: doc, TTL: o.TTL, IfMatch: o.IfMatch})
 	if err != nil {
 		return engine.Meta{}, err
 	}
@@ -166,12 +170,27 @@ func (c *items) write(ctx context.Context, kind command.Kind, doc []byte, o *eng
 
 // Delete implements gateway.Items.
 func (c *items) Delete(ctx context.Context, key engine.PartitionKey, id string, o *engine.WriteOptions) error {
-	op := command.Operation{Kind: command.Delete, ID: id}
-	if o != nil {
-		op.IfMatch = o.IfMatch
+	if o == nil {
+		o = &engine.WriteOptions{}
 	}
-	_, err := c.batch(ctx, key, op)
+	_, err := c.charged(ctx, o.Charge, key, command.Operation{Kind: command.Delete, ID: id, IfMatch: o.IfMatch})
 	return err
+}
+
+// charged is batch, and adds what it costs to a sum, if there is one: what the nodes say of each operation, or that of a look at
+// what a refused one met.
+func (c *items) charged(ctx context.Context, sum *float64, key engine.PartitionKey, ops ...command.Operation) ([]engine.Meta, error) {
+	metas, err := c.batch(ctx, key, ops...)
+	switch {
+	case sum == nil:
+	case err != nil:
+		*sum += cost.Failed
+	default:
+		for i := range metas {
+			*sum += metas[i].Charge
+		}
+	}
+	return metas, err
 }
 
 // batch carries out operations of one logical partition. If the answer was lost, it looks whether they were carried
@@ -229,16 +248,19 @@ func idOf(doc []byte) string {
 const deletePage = 100
 
 // DeleteLogicalPartition implements gateway.Items. It deletes in several steps, and what is written meanwhile may stay.
-func (c *items) DeleteLogicalPartition(ctx context.Context, key engine.PartitionKey, _ *engine.WriteOptions) error {
+func (c *items) DeleteLogicalPartition(ctx context.Context, key engine.PartitionKey, o *engine.WriteOptions) error {
+	if o == nil {
+		o = &engine.WriteOptions{}
+	}
 	var ops []command.Operation
 	flush := func() error {
 		if len(ops) == 0 {
 			return nil
 		}
-		_, err := c.batch(ctx, key, ops...)
+		_, err := c.charged(ctx, o.Charge, key, ops...)
 		if errors.Is(err, engine.ErrNotFound) { // another request has deleted some: one by one
-			for _, o := range ops {
-				if err = c.Delete(ctx, key, o.ID, nil); err != nil && !errors.Is(err, engine.ErrNotFound) {
+			for _, op := range ops {
+				if err = c.Delete(ctx, key, op.ID, &engine.WriteOptions{Charge: o.Charge}); err != nil && !errors.Is(err, engine.ErrNotFound) {
 					return err
 				}
 			}
@@ -250,6 +272,9 @@ func (c *items) DeleteLogicalPartition(ctx context.Context, key engine.Partition
 	for it, err := range c.Scan(ctx, key, engine.IDRange{}, nil) {
 		if err != nil {
 			return err
+		}
+		if o.Charge != nil {
+			*o.Charge += it.Charge
 		}
 		if ops = append(ops, command.Operation{Kind: command.Delete, ID: it.ID}); len(ops) == deletePage {
 			if err = flush(); err != nil {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/gateway"
+	"github.com/cleavestore/cleave/internal/cost"
 	"github.com/cleavestore/cleave/replica/command"
 )
 
@@ -21,6 +22,8 @@ type tx struct {
 	key  engine.PartitionKey
 	seen map[string]*version
 	ids  []string // of seen, in the order of the first touch
+	// charge is what the reads and the commit have cost, in request units.
+	charge float64
 }
 
 // version is an item as the transaction sees it.
@@ -38,16 +41,27 @@ const defaultReruns = 16
 
 // Transact implements gateway.Items. A transaction whose items have changed meanwhile runs again.
 func (c *items) Transact(ctx context.Context, key engine.PartitionKey, o *engine.UpdateOptions, fn func(gateway.Tx) error) ([]engine.Meta, error) {
+	if o == nil {
+		o = &engine.UpdateOptions{}
+	}
 	reruns := defaultReruns
-	if o != nil && o.Reruns != 0 {
+	if o.Reruns != 0 {
 		reruns = max(o.Reruns, 0)
 	}
 	for range reruns + 1 {
 		t := &tx{c: c, ctx: ctx, key: key, seen: make(map[string]*version)}
-		if err := fn(t); err != nil {
-			return nil, err
+		var metas []engine.Meta
+		failed := fn(t)
+		err := failed
+		if failed == nil {
+			metas, err = t.commit()
 		}
-		metas, err := t.commit()
+		if o.Charge != nil {
+			*o.Charge += t.charge
+		}
+		if failed != nil {
+			return nil, failed
+		}
 		if !errors.Is(err, engine.ErrPrecondition) && !errors.Is(err, engine.ErrExists) && !errors.Is(err, engine.ErrNotFound) {
 			return metas, err
 		}
@@ -77,7 +91,7 @@ func (t *tx) commit() ([]engine.Meta, error) {
 	if !writes && len(ops) < 2 {
 		return nil, nil // one read is of one moment
 	}
-	all, err := t.c.batch(t.ctx, t.key, ops...)
+	all, err := t.c.charged(t.ctx, &t.charge, t.key, ops...)
 	if err != nil {
 		return nil, err
 	}
@@ -98,6 +112,9 @@ func (t *tx) look(id string) (*version, error) {
 	within, cancel := t.c.s.bound(t.ctx)
 	defer cancel()
 	it, err := t.c.s.newest(t.ctx).Read(within, t.c.name, t.key, id)
+	if t.charge += it.Charge; errors.Is(err, engine.ErrNotFound) {
+		t.charge += cost.Failed
+	}
 	if err != nil && !errors.Is(err, engine.ErrNotFound) {
 		return nil, answer(t.ctx, err)
 	}

@@ -44,6 +44,8 @@ type ChangePage struct {
 	// CaughtUp says that everything was shown which was acknowledged before the round of questions that ends here
 	// began; with ChangeOptions.Weak, everything that the replicas had which were asked.
 	CaughtUp bool
+	// Charge is what the nodes have done for the page, and for pages without changes before it, in request units.
+	Charge float64
 }
 
 // everyDefault is the default of ChangeOptions.Every.
@@ -99,7 +101,8 @@ type feed struct {
 	container string
 	o         ChangeOptions
 	now       position
-	begun     bool // a round has ended
+	begun     bool    // a round has ended
+	charge    float64 // of what was not shown yet
 }
 
 // begin begins at a position.
@@ -146,20 +149,21 @@ func (f *feed) round(ctx context.Context, show func(ChangePage) bool) (more bool
 			continue
 		}
 		for rest := true; rest; {
-			var items []engine.Item
-			if items, rest, err = f.page(ctx, i); err != nil {
+			var p protocol.ChangesPage
+			if p, err = f.page(ctx, i); err != nil {
 				return false, err
 			}
-			if len(items) == 0 {
+			rest = p.More
+			if f.charge += p.Charge; len(p.Items) == 0 {
 				continue
 			}
 			shown = true
-			if !show(ChangePage{Items: items, Position: f.now.String()}) {
+			if !show(f.shown(p.Items)) {
 				return false, nil
 			}
 		}
 	}
-	if (shown || !f.begun) && !show(ChangePage{Position: f.now.String(), CaughtUp: true}) || !f.o.Follow {
+	if (shown || !f.begun) && !show(f.shown(nil)) || !f.o.Follow {
 		return false, nil
 	}
 	if f.begun = true; !shown {
@@ -172,16 +176,23 @@ func (f *feed) round(ctx context.Context, show func(ChangePage) bool) (more bool
 	return true, nil
 }
 
+// shown returns what is shown now; without items the feed has caught up.
+func (f *feed) shown(items []engine.Item) ChangePage {
+	p := ChangePage{Items: items, Position: f.now.String(), CaughtUp: items == nil, Charge: f.charge}
+	f.charge = 0
+	return p
+}
+
 // page gets the next page of a place from a group, and notes how far that is. If the group has the first part of the place
 // only, the place is divided.
-func (f *feed) page(ctx context.Context, i int) (items []engine.Item, rest bool, err error) {
+func (f *feed) page(ctx context.Context, i int) (p protocol.ChangesPage, err error) {
 	c, s := f.c, f.now.places[i]
 	t := try{c: c, near: f.o.Weak}
 	var last error
 	for err = f.find(ctx, &t, &s.keys.Min); err == nil; {
 		node, failed := t.next(ctx)
 		if failed != nil {
-			return nil, false, giveUp(false, failed, last)
+			return p, giveUp(false, failed, last)
 		}
 		keys := s.keys
 		if g := t.g; !g.Range.Contains(&keys.Min) { // the client has heard of a split meanwhile
@@ -199,16 +210,15 @@ func (f *feed) page(ctx context.Context, i int) (items []engine.Item, rest bool,
 			last = r.err
 			t.failed(node)
 		case r.Err == nil:
-			var at string
-			if items, at, rest, err = r.Changes(); err != nil {
-				return nil, false, err
+			if p, err = r.Changes(); err != nil {
+				return p, err
 			}
 			f.seen(t.g.ID, r.Applied)
-			f.now.places[i] = place{keys, at}
+			f.now.places[i] = place{keys, p.Position}
 			if keys.Max != s.keys.Max {
 				f.now.places = slices.Insert(f.now.places, i+1, place{partmap.Range{Min: keys.Max, Max: s.keys.Max}, s.at})
 			}
-			return items, rest, nil
+			return p, nil
 		case elsewhere(r.Err):
 			last = r.Err
 			t.refused(node, &r)
@@ -220,10 +230,10 @@ func (f *feed) page(ctx context.Context, i int) (items []engine.Item, rest bool,
 		case errors.Is(r.Err, engine.ErrNoContainer):
 			err = f.find(ctx, &t, &keys.Min)
 		default:
-			return nil, false, r.Err
+			return p, r.Err
 		}
 	}
-	return nil, false, giveUp(false, err, last)
+	return p, giveUp(false, err, last)
 }
 
 // find finds the group of a key of the container that the feed is of.

@@ -97,7 +97,7 @@ func TestQuery(t *testing.T) {
 		q := client.Query{Container: "items", Key: engine.StringKey("k7"), Text: "SELECT VALUE c.n FROM c WHERE c.n >= @n ORDER BY c.n DESC", Parameters: map[string]any{"@n": 29}, Limit: 2}
 		p, _, err := c.Query(within(time.Second), protocol.Strong, &q)
 		must(t, err)
-		if len(p.Rows) != 2 || string(p.Rows[0].Body) != "31" || p.Done || p.Documents == 0 {
+		if len(p.Rows) != 2 || string(p.Rows[0].Body) != "31" || p.Done || p.Documents == 0 || p.Charge < 3 {
 			t.Errorf("%+v", p)
 		}
 		q.Continue = p.Continue

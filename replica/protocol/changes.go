@@ -45,32 +45,39 @@ func flagOf(is bool) byte {
 	return 0
 }
 
-// AppendChanges appends the answer to Changes: items with their keys and sequences, the position behind them,
-// and whether there are more.
-func (h *Head) AppendChanges(dst []byte, items []engine.Item, position string, more bool) []byte {
-	dst = appendText(append(h.append(dst, 0), flagOf(more)), position)
-	dst = binary.AppendUvarint(dst, uint64(len(items)))
-	for i := range items {
-		it := &items[i]
+// ChangesPage is the answer to Changes.
+type ChangesPage struct {
+	Items    []engine.Item // with their keys and sequences
+	Position string        // behind them
+	More     bool          // there are more
+	Charge   float64       // of the page, in request units
+}
+
+// AppendChanges appends the answer to Changes.
+func (h *Head) AppendChanges(dst []byte, p *ChangesPage) []byte {
+	dst = appendCharge(appendText(append(h.append(dst, 0), flagOf(p.More)), p.Position), p.Charge)
+	dst = binary.AppendUvarint(dst, uint64(len(p.Items)))
+	for i := range p.Items {
+		it := &p.Items[i]
 		dst = appendItem(binary.AppendUvarint(appendText(dst, it.Key.String()), it.Seq), it)
 	}
 	return dst
 }
 
 // Changes decodes the answer to Changes. The bodies are part of what was decoded.
-func (p *Reply) Changes() (items []engine.Item, position string, more bool, err error) {
+func (p *Reply) Changes() (out ChangesPage, err error) {
 	r := reader{b: p.rest}
-	more, position = r.byte() != 0, string(r.bytes())
-	for n := r.count(13); n > 0 && !r.bad; n-- {
+	out.More, out.Position, out.Charge = r.byte() != 0, string(r.bytes()), r.charge()
+	for n := r.count(21); n > 0 && !r.bad; n-- {
 		key, failed := engine.ParseKey(string(r.bytes()))
 		seq := r.uvarint()
 		it := r.item()
 		it.Key, it.Seq = key, seq
 		r.bad = r.bad || failed != nil
-		items = append(items, it)
+		out.Items = append(out.Items, it)
 	}
 	if r.bad || len(r.b) > 0 {
-		return nil, "", false, fmt.Errorf("%w: changes", ErrInvalid)
+		return ChangesPage{}, fmt.Errorf("%w: changes", ErrInvalid)
 	}
-	return items, position, more, nil
+	return out, nil
 }

@@ -30,12 +30,13 @@
 //	                      of change:  id of the replica that was added, else 0
 //	                      of export:  size | index | content from the offset on
 //	                      of query:   done (1) | n × (etag (8), 0: of no item | length | result) |
-//	                                  continuation | short one | documents read | bytes of them
-//	                      of changes: more (1) | position | n × (partition key | sequence | item)
+//	                                  continuation | short one | documents read | bytes of them | charge
+//	                      of changes: more (1) | position | charge | n × (partition key | sequence | item)
 //	else:                 text of the error
-//	batch:                code (1) | code 0: n | n × (etag (8) | sequence | modified);
+//	batch:                code (1) | code 0: n | n × (etag (8) | sequence | modified | charge);
 //	                      code of a unique key: text | id that was refused | id that has the values | n × path; else text
-//	item:                 length | id | etag (8) | modified | length | body
+//	item:                 length | id | etag (8) | modified | charge | length | body
+//	charge:               request units, IEEE 754 double, 8 bytes, little endian
 //
 // Leader is the node that leads the group as far as the one who answers knows, 0 if it knows
 // none; applied is the newest entry of the group that it has applied. In an answer to a read that
@@ -46,6 +47,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/cleavestore/cleave/engine"
@@ -203,7 +205,7 @@ func DecodeRequest(kind transport.Kind, b []byte) (q Request, err error) {
 		if r.bad {
 			break
 		}
-		if key != "" || kind != Query {
+		if err == nil && (key != "" || kind != Query) {
 			q.Read.Key, err = engine.ParseKey(key)
 		}
 		if err != nil {
@@ -262,15 +264,19 @@ func (h *Head) AppendOutcome(dst []byte, o *group.Outcome) []byte {
 		for k := range b.Metas {
 			m := &b.Metas[k]
 			dst = binary.LittleEndian.AppendUint64(dst, uint64(m.ETag))
-			dst = binary.AppendUvarint(binary.AppendUvarint(dst, m.Seq), uint64(m.Modified.UnixMilli()))
+			dst = appendCharge(binary.AppendUvarint(binary.AppendUvarint(dst, m.Seq), uint64(m.Modified.UnixMilli())), m.Charge)
 		}
 	}
 	return dst
 }
 
+func appendCharge(dst []byte, units float64) []byte {
+	return binary.LittleEndian.AppendUint64(dst, math.Float64bits(units))
+}
+
 func appendItem(dst []byte, it *engine.Item) []byte {
 	dst = binary.LittleEndian.AppendUint64(appendText(dst, it.ID), uint64(it.ETag))
-	dst = binary.AppendUvarint(dst, uint64(it.Modified.UnixMilli()))
+	dst = appendCharge(binary.AppendUvarint(dst, uint64(it.Modified.UnixMilli())), it.Charge)
 	return append(binary.AppendUvarint(dst, uint64(len(it.Body))), it.Body...)
 }
 
@@ -325,8 +331,8 @@ func (p *Reply) Outcome() (o group.Outcome, err error) {
 		if code := r.byte(); code != 0 {
 			b.Err = r.refusal(code)
 		} else {
-			for k := r.count(10); k > 0 && !r.bad; k-- {
-				b.Metas = append(b.Metas, engine.Meta{ETag: engine.ETag(r.fixed()), Seq: r.uvarint(), Modified: time.UnixMilli(int64(r.uvarint()))})
+			for k := r.count(18); k > 0 && !r.bad; k-- {
+				b.Metas = append(b.Metas, engine.Meta{ETag: engine.ETag(r.fixed()), Seq: r.uvarint(), Modified: time.UnixMilli(int64(r.uvarint())), Charge: r.charge()})
 			}
 		}
 		o.Results = append(o.Results, b)
@@ -351,7 +357,7 @@ func (p *Reply) Item() (engine.Item, error) {
 func (p *Reply) Items() (items []engine.Item, more bool, err error) {
 	r := reader{b: p.rest}
 	more = r.byte() != 0
-	for n := r.count(11); n > 0 && !r.bad; n-- {
+	for n := r.count(19); n > 0 && !r.bad; n-- {
 		items = append(items, r.item())
 	}
 	if r.bad || len(r.b) > 0 {
@@ -393,6 +399,16 @@ func (r *reader) fixed() uint64 {
 	return 0
 }
 
+// charge reads request units, which are finite and not negative.
+func (r *reader) charge() float64 {
+	units := math.Float64frombits(r.fixed())
+	if !(units >= 0 && units <= math.MaxFloat64) {
+		r.bad, r.b = true, nil
+		return 0
+	}
+	return units
+}
+
 func (r *reader) uvarint() uint64 {
 	v, n := binary.Uvarint(r.b)
 	if n <= 0 {
@@ -419,6 +435,7 @@ func (r *reader) item() (it engine.Item) {
 	it.ID = string(r.bytes())
 	it.ETag = engine.ETag(r.fixed())
 	it.Modified = time.UnixMilli(int64(r.uvarint()))
+	it.Charge = r.charge()
 	it.Body = r.bytes()
 	return it
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"reflect"
 	"slices"
 	"testing"
@@ -100,7 +101,7 @@ func TestAnswers(t *testing.T) {
 		return p
 	}
 	now := time.UnixMilli(1_700_000_000_123)
-	want := group.Outcome{Index: 5, Duplicate: true, Results: []engine.BatchResult{{Metas: []engine.Meta{{ETag: 1 << 63, Seq: 300, Modified: now}, {ETag: 2}}}, {Err: engine.ErrExists}}}
+	want := group.Outcome{Index: 5, Duplicate: true, Results: []engine.BatchResult{{Metas: []engine.Meta{{ETag: 1 << 63, Seq: 300, Modified: now, Charge: 7.5}, {ETag: 2}}}, {Err: engine.ErrExists}}}
 	want.Results[0].Metas[1].Modified = time.UnixMilli(0)
 	p := decode(head.AppendOutcome(nil, &want))
 	got, err := p.Outcome()
@@ -111,7 +112,7 @@ func TestAnswers(t *testing.T) {
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v, want %+v", got, want)
 	}
-	items := []engine.Item{{Meta: engine.Meta{ID: "i", ETag: 7, Modified: now}, Body: []byte(`{}`)}, {Meta: engine.Meta{ID: "j", Modified: now}, Body: []byte{}}}
+	items := []engine.Item{{Meta: engine.Meta{ID: "i", ETag: 7, Modified: now, Charge: 1.5}, Body: []byte(`{}`)}, {Meta: engine.Meta{ID: "j", Modified: now}, Body: []byte{}}}
 	p = decode(head.AppendItems(nil, items, true))
 	list, more, err := p.Items()
 	if err != nil || !more || !reflect.DeepEqual(list, items) {
@@ -172,7 +173,7 @@ func FuzzRequest(f *testing.F) {
 // TestPage: an answer to a query comes back as it was; one that is cut short is refused.
 func TestPage(t *testing.T) {
 	h := Head{Number: 1}
-	want := Page{Rows: []Row{{7, []byte(`{"id":"a"}`)}, {0, []byte(`3`)}}, Continue: "long", Short: "short", Documents: 3, Bytes: 99}
+	want := Page{Rows: []Row{{7, []byte(`{"id":"a"}`)}, {0, []byte(`3`)}}, Continue: "long", Short: "short", Documents: 3, Bytes: 99, Charge: 5.3}
 	p, err := DecodeAnswer(h.AppendPage(nil, &want))
 	if err != nil {
 		t.Fatal(err)
@@ -254,22 +255,22 @@ func formats() (out []byte) {
 	out = AppendExport(change.Append(AppendRoutes(out, 5), 5), 5, 7, 300, true)
 	h := Head{Number: 9, Leader: 2, Applied: 77}
 	at := time.UnixMilli(1_700_000_000_123)
-	it := engine.Item{Meta: engine.Meta{ID: "i", ETag: 7, Modified: at}, Body: []byte(`{}`)}
-	out = h.AppendOutcome(out, &group.Outcome{Index: 5, Duplicate: true, Results: []engine.BatchResult{{Metas: []engine.Meta{{ETag: 1, Seq: 300, Modified: at}}}, {Err: engine.ErrExists}, {Err: taken()}}})
+	it := engine.Item{Meta: engine.Meta{ID: "i", ETag: 7, Modified: at, Charge: 1}, Body: []byte(`{}`)}
+	out = h.AppendOutcome(out, &group.Outcome{Index: 5, Duplicate: true, Results: []engine.BatchResult{{Metas: []engine.Meta{{ETag: 1, Seq: 300, Modified: at, Charge: 5}}}, {Err: engine.ErrExists}, {Err: taken()}}})
 	out = h.AppendText(h.AppendItems(h.AppendItem(out, &it), []engine.Item{it}, true), []byte("text"))
 	g := topology.New(7, "items", partmap.Range{Min: partmap.MinEPK(), Max: partmap.MaxEPK()}, 1, 2, 3)
 	out = h.AppendRoutes(out, []Peer{{4, "d:1"}}, []*topology.Group{g}, []uint64{3})
 	changes := ChangesRequest{Group: 7, Strong: true, Container: "items", Range: partmap.Range{Min: partmap.MinEPK(), Max: partmap.MaxEPK()}, Position: "start", Limit: 300}
 	it.Key, it.Seq = engine.StringKey("k"), 300
-	out = h.AppendChanges(changes.Append(out, 5), []engine.Item{it}, "position", true)
-	out = h.AppendPage(out, &Page{Done: true, Rows: []Row{{7, []byte("row")}}, Continue: "place", Short: "short", Documents: 1, Bytes: 300})
+	out = h.AppendChanges(changes.Append(out, 5), &ChangesPage{Items: []engine.Item{it}, Position: "position", More: true, Charge: 3.3})
+	out = h.AppendPage(out, &Page{Done: true, Rows: []Row{{7, []byte("row")}}, Continue: "place", Short: "short", Documents: 1, Bytes: 300, Charge: 3.3})
 	return h.AppendExport(h.AppendNumber(out, 1), 100, 7, []byte("chunk"))
 }
 
 // TestFormats holds what requests and answers of this version have. A change of that raises transport.Version, and sets
 // the digest anew: then programs of before and after refuse each other instead of misreading what they hear.
 func TestFormats(t *testing.T) {
-	const want = "version 4: 6d6983b0ce7ff27b"
+	const want = "version 4: 5ff3bc104c505b96"
 	if got := fmt.Sprintf("version %d: %.8x", transport.Version, sha256.Sum256(formats())); got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
@@ -293,16 +294,25 @@ func TestChanges(t *testing.T) {
 		{Meta: engine.Meta{Key: engine.JoinKeys(engine.StringKey("a"), engine.NumberKey(1)), ID: "j", Modified: at}, Body: []byte{}},
 	}
 	h := Head{Number: 9}
-	p, err := DecodeAnswer(h.AppendChanges(nil, items, "position", true))
+	page := ChangesPage{Items: items, Position: "position", More: true, Charge: 4.3}
+	p, err := DecodeAnswer(h.AppendChanges(nil, &page))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, position, more, err := p.Changes(); err != nil || !reflect.DeepEqual(got, items) || position != "position" || !more {
-		t.Errorf("%+v, %q, %v, %v", got, position, more, err)
+	if got, err := p.Changes(); err != nil || !reflect.DeepEqual(got, page) {
+		t.Errorf("%+v, %v", got, err)
+	}
+	for _, units := range []float64{-1, math.NaN(), math.Inf(1)} {
+		page.Charge = units
+		if p, err := DecodeAnswer(h.AppendChanges(nil, &page)); err != nil {
+			t.Error(err)
+		} else if _, err = p.Changes(); !errors.Is(err, ErrInvalid) {
+			t.Errorf("a charge of %v: %v", units, err)
+		}
 	}
 	for n := range p.rest {
 		short := Reply{rest: p.rest[:n]}
-		if _, _, _, err := short.Changes(); !errors.Is(err, ErrInvalid) {
+		if _, err := short.Changes(); !errors.Is(err, ErrInvalid) {
 			t.Errorf("the first %d bytes: %v", n, err)
 		}
 	}

@@ -33,6 +33,7 @@ type Page struct {
 	Continue, Short string
 	// Documents were read for the page, which have Bytes.
 	Documents, Bytes uint64
+	Charge           float64 // of the page, in request units
 }
 
 // MaxResults is how many results an answer to a query has at most.
@@ -74,7 +75,7 @@ func (h *Head) AppendPage(dst []byte, p *Page) []byte {
 		dst = append(binary.AppendUvarint(dst, uint64(len(p.Rows[i].Body))), p.Rows[i].Body...)
 	}
 	dst = appendText(appendText(dst, p.Continue), p.Short)
-	return binary.AppendUvarint(binary.AppendUvarint(dst, p.Documents), p.Bytes)
+	return appendCharge(binary.AppendUvarint(binary.AppendUvarint(dst, p.Documents), p.Bytes), p.Charge)
 }
 
 // Page decodes the answer to Query. The rows are part of what was decoded.
@@ -85,7 +86,7 @@ func (p *Reply) Page() (out Page, err error) {
 		out.Rows = append(out.Rows, Row{r.fixed(), r.bytes()})
 	}
 	out.Continue, out.Short = string(r.bytes()), string(r.bytes())
-	out.Documents, out.Bytes = r.uvarint(), r.uvarint()
+	out.Documents, out.Bytes, out.Charge = r.uvarint(), r.uvarint(), r.charge()
 	if r.bad || len(r.b) > 0 {
 		return Page{}, fmt.Errorf("%w: page of a query", ErrInvalid)
 	}

@@ -46,17 +46,18 @@ func (s *session) readChanges(q *protocol.Request) {
 		return
 	}
 	limit := int(min(max(r.Limit, 1), protocol.MaxScan))
-	var items []engine.Item
-	size, more, at := 0, false, from
-	for ch, failed := range l.c.Changes(s.ctx, scope, from, &engine.ChangeOptions{Progress: func(p engine.ChangePosition) { at = p }}) {
+	var p protocol.ChangesPage
+	size, at := 0, from
+	for ch, failed := range l.c.Changes(s.ctx, scope, from, &engine.ChangeOptions{Charge: &p.Charge, Progress: func(now engine.ChangePosition) { at = now }}) {
 		if err = failed; err != nil {
 			break
 		}
-		items = append(items, ch.Item)
-		if size += len(ch.Body); len(items) == limit || size > maxScanBytes {
-			more, at = true, ch.Position()
+		p.Items = append(p.Items, ch.Item)
+		if size += len(ch.Body); len(p.Items) == limit || size > maxScanBytes {
+			p.More, at = true, ch.Position()
 			break
 		}
 	}
-	s.seen(q, l, err, func(h *protocol.Head, dst []byte) []byte { return h.AppendChanges(dst, items, at.String(), more) })
+	p.Position = at.String()
+	s.seen(q, l, err, func(h *protocol.Head, dst []byte) []byte { return h.AppendChanges(dst, &p) })
 }

@@ -99,7 +99,7 @@ func (s *session) evaluate(c *engine.Container, r *protocol.ReadRequest, p *prot
 		}
 	}
 	stats := result.Stats()
-	p.Documents, p.Bytes = uint64(stats.Documents), uint64(stats.Bytes)
+	p.Documents, p.Bytes, p.Charge = uint64(stats.Documents), uint64(stats.Bytes), stats.Charge
 	return nil
 }
 

@@ -205,7 +205,7 @@ func TestGateway(t *testing.T) {
 	if a := g.want(200, "GET", "/dbs/shop/colls/orders/pkranges", ""); !strings.Contains(a.body, `"_count":3`) {
 		t.Error(a.body)
 	}
-	for name, part := range map[string]func(*gate){"items": (*gate).items, "queries": (*gate).queries, "refusals": (*gate).refusals, "feeds": (*gate).feeds, "indexes": (*gate).indexes, "ttl": (*gate).ttl, "unique": (*gate).unique, "ttls": (*gate).ttls, "uniques": (*gate).uniques} {
+	for name, part := range map[string]func(*gate){"items": (*gate).items, "queries": (*gate).queries, "refusals": (*gate).refusals, "feeds": (*gate).feeds, "indexes": (*gate).indexes, "ttl": (*gate).ttl, "unique": (*gate).unique, "ttls": (*gate).ttls, "uniques": (*gate).uniques, "charges": (*gate).charges} {
 		t.Run(name, func(t *testing.T) { part(g.of(t)) })
 	}
 	t.Run("prefixes", func(t *testing.T) { g.of(t).prefixes(cluster) })
