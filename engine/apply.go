@@ -7,7 +7,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/cleavestore/cleave/internal/definition"
 	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/lifetime"
 	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/internal/physical"
 	"github.com/cleavestore/cleave/internal/writebatch"
@@ -44,8 +46,20 @@ type Entry struct {
 	// fails, not at all. No two have the same partition key, and together they have at
 	// most 8 MiB. There may be none. Their Durability is ignored.
 	Batches []*Batch
+	// DefaultTTL, if not nil, changes the default time to live of the partition from this entry on,
+	// behind its batches.
+	DefaultTTL *DefaultTTLChange
 	// Durability is that of the entry; zero: the store's default.
 	Durability Durability
+}
+
+// DefaultTTLChange changes the default time to live of a physical partition of a replicated
+// container with MutableTTL. What has expired under the default before it by the time of its entry does not come
+// back; all else goes by the new one.
+type DefaultTTLChange struct {
+	// Revision is above 0. A change whose Revision is not above that of an earlier one does nothing.
+	Revision uint64
+	TTL      time.Duration // as ContainerDef.DefaultTTL
 }
 
 // Applied tells what ApplyAt did with an entry.
@@ -76,6 +90,18 @@ func (c *Container) AppliedIndex(id PartitionID) (uint64, error) {
 	}
 	_, at := p.Newest()
 	return at.Index, nil
+}
+
+// AppliedTTL returns the newest change of the default time to live that was applied to a physical partition
+// of a replicated container. Revision 0: none was, and the partition goes by the DefaultTTL of the container. Errors: those of AppliedIndex.
+func (c *Container) AppliedTTL(id PartitionID) (DefaultTTLChange, error) {
+	p, err := c.now().present(id)
+	if err != nil {
+		return DefaultTTLChange{}, err
+	}
+	_, at := p.Newest()
+	rule := at.TTL.Or(c.life.Default())
+	return DefaultTTLChange{Revision: rule.Revision, TTL: definition.Duration(rule.Default)}, nil
 }
 
 // DurableIndex is AppliedIndex for the newest entry that a crash leaves. The outside log may
@@ -189,6 +215,12 @@ func (a *application) take(e *Entry) error {
 		u := newCommit(b, a.Sync)
 		a.commits = append(a.commits, &u)
 		a.Add(&u.Commit)
+	}
+	if t := e.DefaultTTL; t != nil {
+		if err := definition.CheckTTL(t.TTL); err != nil || t.Revision == 0 || !c.life.Follows() {
+			return invalidf("ApplyAt: change %d of the default to %v: a revision above 0 in a container with MutableTTL: %v", t.Revision, t.TTL, err)
+		}
+		a.TTL = lifetime.Rule{Revision: t.Revision, Default: definition.Millis(t.TTL)}
 	}
 	return a.Fits()
 }

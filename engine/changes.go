@@ -123,7 +123,7 @@ func (c *Container) publicChange(ch *feed.Change) Change {
 		}},
 	}
 	if out.Kind < ChangeDeleted {
-		out.ETag, out.Expires = ETag(ch.Seq), c.expires(ch.Modified, ch.Expires)
+		out.ETag, out.Expires = ETag(ch.Seq), c.expires(out.Key, ch.Modified, ch.Expires)
 	}
 	return out
 }

@@ -35,7 +35,7 @@ func (db *DB) clockMillis() int64 {
 // entries only, and no replica shows an item again that another one has hidden.
 func (p *partition) Past() lifetime.Past {
 	if p.c.def.Replicated {
-		return p.c.life.Past(p.EntryTime.Load())
+		return p.Life.Past(p.EntryTime.Load())
 	}
 	return p.c.life.Past(p.db.clockMillis())
 }

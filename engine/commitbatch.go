@@ -228,7 +228,7 @@ func (u *commit) metas() []Meta {
 		rest = rest[n:]
 		all[i] = Meta{Key: u.b.pk, ID: id, Seq: u.First + uint64(i), Modified: at, Charge: op.Charge(), Waited: u.waited}
 		if !op.Deletes() {
-			all[i].ETag, all[i].Expires = ETag(all[i].Seq), u.b.c.expires(u.Modified, op.Expires(u.Modified))
+			all[i].ETag, all[i].Expires = ETag(all[i].Seq), u.b.c.expires(u.b.pk, u.Modified, op.Expires(u.Modified))
 		}
 	}
 	return all

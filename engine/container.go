@@ -129,7 +129,7 @@ func (db *DB) createContainer(ctx context.Context, name string, def ContainerDef
 	parts := c.routing.Load().parts
 	defer func() {
 		if err != nil {
-			db.discard(parts, errors.Is(err, ErrOutcomeUnknown))
+			db.env.Discard(physicals(parts), errors.Is(err, ErrOutcomeUnknown))
 		}
 	}()
 	if _, err := atonce.Do(ctx, db.opts.atOnce, len(parts), func(i int) error { return parts[i].MakeFirst() }); err != nil {
@@ -218,8 +218,7 @@ func (db *DB) newContainer(m *manifest.Container, entries []partmap.Entry) (*Con
 	c.family.Name, c.family.Replicated, c.family.KeepsChanges = m.Name, def.Replicated, def.ChangeRetention > 0
 	c.family.Indexing.Store(compiled.Index)
 	c.life.Init(def.MutableTTL, definition.Millis(def.DefaultTTL))
-	c.family.Life = &c.life
-	c.keySizes = keysizes.Rules{Limits: &c.limits, Life: &c.life, Now: db.clockMillis, NearlyFull: c.tellNearlyFull}
+	c.keySizes = keysizes.Rules{Limits: &c.limits, Now: db.clockMillis, NearlyFull: c.tellNearlyFull}
 	c.throughput.Store(math.Float64bits(def.Throughput))
 	c.limitKeys(m)
 	c.copyOf.Store(m.CopyOf)
@@ -236,6 +235,10 @@ func (db *DB) newContainer(m *manifest.Container, entries []partmap.Entry) (*Con
 func (c *Container) newPartition(e partmap.Entry) *partition {
 	p := &partition{db: c.db, c: c}
 	p.Init(&c.db.env, &c.family, e)
+	if p.Life = &c.life; c.def.Replicated && c.life.Follows() { // each partition goes by the entries of its own log
+		p.Life = new(lifetime.Life)
+		p.Life.Init(true, c.life.Default())
+	}
 	p.Purgeable = p.removable
 	p.SplitQueued = func() bool { return p.queued.Load() != nil }
 	p.sizes.Tree, p.sizes.Rules, p.sizes.Applying = &p.Tree, &c.keySizes, &p.Commit

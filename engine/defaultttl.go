@@ -21,7 +21,9 @@ import (
 // expired is removed Options.ExpiryGrace after a change at the earliest. SetDefaultTTL waits
 // for splits, merges and moves of the container until ctx ends.
 //
-// Errors: ErrInvalid without MutableTTL or for a ttl that CreateContainer refuses, ErrCopying
+// In a replicated container an entry of the outside log changes the default: see Entry.DefaultTTL.
+//
+// Errors: ErrReplicated; ErrInvalid without MutableTTL or for a ttl that CreateContainer refuses, ErrCopying
 // and ErrCopied while the container is copied or is a copy, and after that; those of a full or
 // failed disk, ErrReadOnly, ErrClosed.
 func (c *Container) SetDefaultTTL(ctx context.Context, ttl time.Duration) error {

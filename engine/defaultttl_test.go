@@ -527,8 +527,24 @@ func TestDefaultTTLRefused(t *testing.T) {
 	if err := fixed.SetDefaultTTL(ctx, time.Hour); !errors.Is(err, ErrInvalid) {
 		t.Errorf("without MutableTTL: %v", err)
 	}
-	if _, err := db.CreateContainer(ctx, "bad", ContainerDef{PartitionKey: []string{"/k"}, MutableTTL: true, Replicated: true}); !errors.Is(err, ErrInvalid) {
+	replicated, err := db.CreateContainer(ctx, "replicated", ContainerDef{PartitionKey: []string{"/k"}, MutableTTL: true, Replicated: true})
+	must(t, err)
+	if err := replicated.SetDefaultTTL(ctx, time.Hour); !errors.Is(err, ErrReplicated) {
 		t.Errorf("replicated: %v", err)
+	}
+	unchanging, err := db.CreateContainer(ctx, "unchanging", ContainerDef{PartitionKey: []string{"/k"}, Replicated: true})
+	must(t, err)
+	for what, tc := range map[string]struct {
+		c      *Container
+		change DefaultTTLChange
+	}{
+		"without MutableTTL": {unchanging, DefaultTTLChange{1, time.Hour}},
+		"without a revision": {replicated, DefaultTTLChange{0, time.Hour}},
+		"of a nanosecond":    {replicated, DefaultTTLChange{1, 1}},
+	} {
+		if _, err := tc.c.ApplyAt(ctx, tc.c.Partitions()[0].ID, Entry{Index: 1, Time: time.Now(), DefaultTTL: &tc.change}); !errors.Is(err, ErrInvalid) {
+			t.Errorf("an entry with a change %s: %v", what, err)
+		}
 	}
 	def := ContainerDef{PartitionKey: []string{"/k"}, MutableTTL: true}
 	c, err := db.CreateContainer(ctx, "c2", def)

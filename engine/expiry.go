@@ -36,8 +36,12 @@ func (c *Container) ttlOf(doc *jsondoc.Doc) int64 {
 func (c *Container) defaultTTL() int64 { return c.life.Unsaid() }
 
 // expires returns when an item expires, of which a version has these times; zero: never.
-func (c *Container) expires(modified, expires int64) time.Time {
-	return timeOf(c.life.Expires(modified, expires))
+func (c *Container) expires(pk PartitionKey, modified, expires int64) time.Time {
+	if !c.def.Replicated || !c.life.Follows() {
+		return timeOf(c.life.Expires(modified, expires))
+	}
+	rt, epk := c.routing.Load(), pk.EPK()
+	return timeOf(rt.parts[rt.table.Find(&epk)].Life.Expires(modified, expires))
 }
 
 // ttl returns the time to live with which an item is written. otherwise is that which its
@@ -46,7 +50,7 @@ func (c *Container) ttl(o *WriteOptions, otherwise int64) (int64, error) {
 	if o == nil || o.TTL == 0 {
 		return otherwise, nil
 	}
-	if c.life.Default() == 0 {
+	if c.life.Default() == 0 && !(c.def.Replicated && c.life.Follows()) { // replicas may not know yet that the default has changed
 		return 0, invalidf("WriteOptions.TTL: items of container %q do not expire: it has no DefaultTTL", c.name)
 	}
 	if o.TTL > 0 && o.TTL < time.Millisecond {
@@ -73,15 +77,15 @@ func (p *partition) removable() lifetime.Past {
 		_, entry := p.Newest()
 		at = min(at, entry.Time)
 	}
-	if p.c.life.Follows() {
+	if p.Life.Follows() {
 		earliest = p.db.env.Pins.Earliest(opts.clock())
 	}
-	return p.c.life.Removable(at, open, opts.ExpiryGrace, earliest)
+	return p.Life.Removable(at, open, opts.ExpiryGrace, earliest)
 }
 
 // anyPurgeable says whether some run holds items that a compaction may drop.
 func (db *DB) anyPurgeable() bool {
 	return slices.ContainsFunc(db.partitions(), func(p *partition) bool {
-		return p.c.life.Default() != 0 && p.Version.Load().AnyExpired(p.Purgeable())
+		return p.Life.Hides() && p.Version.Load().AnyExpired(p.Purgeable())
 	})
 }

@@ -67,7 +67,9 @@ func (c *Container) holdsChanges() bool {
 // holdsExpired says whether files have items that have expired and may not be
 // dropped yet.
 func (c *Container) holdsExpired() bool {
-	return c.life.Default() != 0 && c.anyVersion(func(p *partition, v *lsm.Version) bool { return census.HoldsExpired(v, p.Past(), p.Purgeable()) })
+	return c.anyVersion(func(p *partition, v *lsm.Version) bool {
+		return p.Life.Hides() && census.HoldsExpired(v, p.Past(), p.Purgeable())
+	})
 }
 
 // anyVersion says whether is returns true for the version of one of the partitions.

@@ -198,7 +198,7 @@ func (s *snapshotCut) Past() lifetime.Past { return s.past }
 // A function that returned the item, or one that gave it, would cost a copy or an allocation.
 func give(c *Container, yield func(Item, error) bool, r *exec.Row) bool {
 	return yield(Item{
-		Meta: Meta{Key: r.Key, ID: r.ID, ETag: ETag(r.Seq), Seq: r.Seq, Modified: time.UnixMilli(r.Modified), Expires: c.expires(r.Modified, r.Expires), Charge: r.Charge},
+		Meta: Meta{Key: r.Key, ID: r.ID, ETag: ETag(r.Seq), Seq: r.Seq, Modified: time.UnixMilli(r.Modified), Expires: c.expires(r.Key, r.Modified, r.Expires), Charge: r.Charge},
 		Body: r.Body,
 	}, nil)
 }

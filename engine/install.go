@@ -163,7 +163,7 @@ func (in *installation) run(ctx context.Context, content reshaping.Content) (err
 		err = j.Wait(context.WithoutCancel(ctx))
 	}
 	if err != nil {
-		in.db.discard(in.made(), errors.Is(err, ErrOutcomeUnknown))
+		in.db.env.Discard(physicals(in.made()), errors.Is(err, ErrOutcomeUnknown))
 	}
 	return err
 }

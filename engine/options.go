@@ -387,8 +387,9 @@ type ContainerDef struct {
 	// with a time to live of their own expire. At least a millisecond.
 	DefaultTTL time.Duration `json:"default_ttl_ns,omitzero"`
 	// MutableTTL says that SetDefaultTTL can change DefaultTTL, also for the items that are
-	// there, as in the model. Without it the expiry of an item is fixed when it is written. Not
-	// with Replicated. With UniqueKeys a write writes all claims of its item anew.
+	// there, as in the model. Without it the expiry of an item is fixed when it is written. With
+	// Replicated entries change the default, and DefaultTTL is what partitions begin with: see
+	// Entry.DefaultTTL. With UniqueKeys a write writes all claims of its item anew.
 	MutableTTL bool `json:"mutable_ttl,omitempty"`
 	// Throughput is what the container may consume, in request units per second,
 	// divided evenly over its physical partitions; at least 1. 0: unlimited. A

@@ -196,7 +196,7 @@ func (c *Container) readEntered(pk PartitionKey, epk *partmap.EPK, id string, as
 	}
 	db.counters.reads.Add(1)
 	gone := !found || !ver.IsDocument()
-	if !gone && (ver.Expires != 0 || as.past.Before != 0 || c.life.Ages()) {
+	if !gone && (ver.Expires != 0 || as.past.Before != 0 || p.Life.Ages()) {
 		past := as.past
 		if past == (lifetime.Past{}) {
 			past = p.Past()
@@ -219,7 +219,7 @@ func (c *Container) readEntered(pk PartitionKey, epk *partmap.EPK, id string, as
 		c.ended(latency.Read, watch, p, epk, waits{}, nil)
 	}
 	return Item{
-		Meta: Meta{Key: pk, ID: id, ETag: ETag(ver.Seq), Seq: ver.Seq, Modified: time.UnixMilli(ver.Modified), Expires: c.expires(ver.Modified, ver.Expires), Charge: charge},
+		Meta: Meta{Key: pk, ID: id, ETag: ETag(ver.Seq), Seq: ver.Seq, Modified: time.UnixMilli(ver.Modified), Expires: c.expires(pk, ver.Modified, ver.Expires), Charge: charge},
 		Body: out[n:],
 	}, nil
 }

@@ -95,10 +95,18 @@ type repairer struct {
 	past   salvage
 	from   *Container
 	into   *Container
+	entry  int64 // time of the newest entry of the partition at hand
 }
 
 func (r *repairer) container(c *Container, to *DB) (err error) {
 	def := c.Def()
+	var newest lifetime.Rule
+	for _, p := range c.routing.Load().parts {
+		if _, at := p.Newest(); at.TTL.Revision > newest.Revision {
+			newest = at.TTL
+			def.DefaultTTL = definition.Duration(newest.Default)
+		}
+	}
 	def.Throughput, def.Replicated = 0, false
 	def.Limits.LogicalPartitionThroughput, def.Limits.LogicalPartitionBytes = 0, definition.MaxLogicalBytes
 	if _, err = to.CreateContainer(r.ctx, c.name, def); err != nil {
@@ -112,6 +120,7 @@ func (r *repairer) container(c *Container, to *DB) (err error) {
 		Salvager: lsm.Salvager{Ctx: r.ctx, Older: r.opts.Older, Give: r.write}, report: &r.report, progress: r.opts.Progress,
 	}
 	for _, p := range c.routing.Load().parts {
+		r.entry = p.EntryTime.Load()
 		if err = r.past.partition(p); err != nil {
 			return err
 		}
@@ -132,7 +141,7 @@ func (r *repairer) container(c *Container, to *DB) (err error) {
 // newest entry, which may be long ago.
 func (r *repairer) now() int64 {
 	if r.from.def.Replicated {
-		return r.past.Past.Expired
+		return r.entry
 	}
 	return r.into.db.clockMillis()
 }

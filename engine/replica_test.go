@@ -23,7 +23,8 @@ type replicaStep struct {
 	index uint64
 	time  time.Time
 	make  func(*Container) []*Batch
-	at    string // boundary of a split, which is the entry's effect; else empty
+	at    string            // boundary of a split, which is the entry's effect; else empty
+	ttl   *DefaultTTLChange // where the container has MutableTTL
 }
 
 var replicaDef = ContainerDef{
@@ -80,6 +81,9 @@ func replicaScript(seed uint64, entries int) (steps []replicaStep) {
 		draw := rng.Uint64()
 		mine = mine[:min(len(mine), rng.IntN(3))]
 		step.make = func(c *Container) []*Batch { return replicaBatches(c, mine, draw) }
+		if draw%5 == 0 {
+			step.ttl = &DefaultTTLChange{Revision: uint64(i + 1), TTL: []time.Duration{0, NoExpiry, 10 * time.Second, time.Minute}[draw/5%4]}
+		}
 		steps = append(steps, step)
 	}
 	return steps
@@ -128,7 +132,11 @@ func (step *replicaStep) play(ctx context.Context, c *Container, d Durability) (
 			continue
 		}
 		if step.at == "" {
-			return c.ApplyAt(ctx, p.ID, Entry{Index: step.index, Time: step.time, Batches: step.make(c), Durability: d})
+			e := Entry{Index: step.index, Time: step.time, Batches: step.make(c), Durability: d}
+			if c.def.MutableTTL {
+				e.DefaultTTL = step.ttl
+			}
+			return c.ApplyAt(ctx, p.ID, e)
 		}
 		// The first entry of all may be a split: it has any index.
 		if index, err := c.AppliedIndex(p.ID); err != nil || index != 0 && index+1 != step.index {
@@ -200,6 +208,8 @@ func TestReplicas(t *testing.T) {
 	steps := replicaScript(seed, entries)
 	after := 60 * time.Second
 	luck := rand.New(rand.NewPCG(seed, 9))
+	def := replicaDef
+	def.MutableTTL = seed%2 == 0
 	open := func(mem *vfs.Mem) (*DB, *Container) {
 		o := replicaOptions(mem, after)
 		o.keepInheritance = luck.IntN(2) == 0
@@ -208,7 +218,7 @@ func TestReplicas(t *testing.T) {
 		}
 		db, err := Open(ctx, "store", o)
 		must(t, err)
-		c, err := db.EnsureContainer(ctx, "docs", replicaDef)
+		c, err := db.EnsureContainer(ctx, "docs", def)
 		must(t, err)
 		return db, c
 	}
@@ -392,6 +402,8 @@ func TestReplicaCrash(t *testing.T) {
 	ctx := context.Background()
 	seed := newSeed(t)
 	steps := replicaScript(seed, 18)
+	def := replicaDef
+	def.MutableTTL = seed%2 == 0
 	from := vfs.NewMem()
 	var images [][]byte // of a store whose partitions are installed at the end
 	play := func(db *DB, c *Container, acked map[string]uint64) error {
@@ -420,7 +432,7 @@ func TestReplicaCrash(t *testing.T) {
 		if err != nil {
 			return nil, nil, err
 		}
-		c, err := db.EnsureContainer(ctx, "docs", replicaDef)
+		c, err := db.EnsureContainer(ctx, "docs", def)
 		return db, c, err
 	}
 	db, c, err := open(from)

@@ -240,7 +240,7 @@ func (r *reshape) store() error {
 // the store has failed.
 func (r *reshape) rollBack(named bool) {
 	db := r.db
-	db.discard(r.to, named)
+	db.env.Discard(physicals(r.to), named)
 	db.storeManifest.Lock()
 	defer db.storeManifest.Unlock()
 	if db.writable() != nil {
@@ -258,7 +258,7 @@ func (r *reshape) swap() (err error) {
 	db := r.db
 	defer func() {
 		if err != nil {
-			r.db.discard(r.to, true) // the store has failed: the parents serve its readers
+			r.db.env.Discard(physicals(r.to), true) // the store has failed: the parents serve its readers
 		}
 	}()
 	// Write the log's buffer now, so that nothing is left to write while the locks are

@@ -28,7 +28,7 @@ func (db *DB) initEnv() {
 		Keep: o.ReadOnly, // a writer may remove files that it has compacted
 	}
 	e.FileBytes, e.IndexBytes, e.CompactionRate = o.FileBytes, o.indexBytes(), o.CompactionBytesPerSecond
-	e.Clock = o.clock
+	e.Clock, e.Elapsed = o.clock, o.elapsed
 	e.Gate, e.Work, e.Stamps, e.MemtableBytes = &db.gate, db.work, &db.stamps, o.memtableBytes
 	e.TrimRate, e.Flushed, e.Compacted = o.TrimBytesPerSecond, db.flushed, db.compacted
 	db.retention = logretention.Keeper{

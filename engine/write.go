@@ -401,7 +401,7 @@ func (r *request) meta(c *Container) Meta {
 		ETag:     ETag(r.ver.Seq),
 		Seq:      r.ver.Seq,
 		Modified: time.UnixMilli(r.ver.Modified),
-		Expires:  c.expires(r.ver.Modified, r.ver.Expires),
+		Expires:  timeOf(c.life.Expires(r.ver.Modified, r.ver.Expires)),
 		Charge:   r.charge(),
 		Waited:   r.waited,
 	}

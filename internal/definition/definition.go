@@ -148,9 +148,6 @@ func (d *Def) check() error {
 	if err := CheckTTL(d.DefaultTTL); err != nil {
 		return err
 	}
-	if d.MutableTTL && d.Replicated {
-		return errors.New("MutableTTL of a replicated container: a change would have to be an entry of its log")
-	}
 	if d.ChangeRetention != 0 && d.Replicated {
 		return errors.New("ChangeRetention of a replicated container: its log has all versions")
 	}

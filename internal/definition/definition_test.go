@@ -58,7 +58,6 @@ func TestRefused(t *testing.T) {
 		{"DefaultTTL 999µs", func(d *Def) { d.DefaultTTL = time.Millisecond - time.Microsecond }},
 		{"DefaultTTL -2ns", func(d *Def) { d.DefaultTTL = -2 }},
 		{"ChangeRetention of a replicated", func(d *Def) { d.MutableTTL, d.Replicated = false, true }},
-		{"MutableTTL of a replicated", func(d *Def) { d.ChangeRetention, d.MutableTTL, d.Replicated = 0, true, true }},
 		{"ChangeRetention 999ms", func(d *Def) { d.ChangeRetention = 999 * time.Millisecond }},
 		{"ChangeRetention -1s", func(d *Def) { d.ChangeRetention = -time.Second }},
 		{"Limits.ItemBytes 3145729", func(d *Def) { d.Limits.ItemBytes = MaxItemBytes + 1 }},

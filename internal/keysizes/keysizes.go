@@ -56,8 +56,7 @@ var ErrFull = errors.New("logical partition is full")
 
 // Rules are what the logical partitions of a container have in common.
 type Rules struct {
-	Limits Limits // of their bytes
-	Life   *lifetime.Life
+	Limits Limits       // of their bytes
 	Now    func() int64 // the present, in milliseconds
 	// NearlyFull is told, once, of a logical partition in tree t that is nearly full.
 	NearlyFull func(t *lsm.Tree, pk []byte, bytes int64)
@@ -169,7 +168,7 @@ func (s *Sizes) count(ctx context.Context, k *size, key *item.Key, added int64, 
 	}
 	limit := s.Rules.Limits.Bytes(key.PK)
 	nearlyFull := nearlyFull(limit)
-	if changes := s.Rules.Life.Changes(); k.changes != changes {
+	if changes := s.Tree.Life.Changes(); k.changes != changes {
 		k.changes, k.known, k.exact = changes, false, false // expired documents may be back
 	}
 	if !k.known {
@@ -179,7 +178,7 @@ func (s *Sizes) count(ctx context.Context, k *size, key *item.Key, added int64, 
 		k.known = true
 	}
 	// Documents may have expired since they were counted: count again.
-	again := s.Rules.Life.Default() != 0 && k.bytes+added > limit && added > 0
+	again := s.Tree.Life.Default() != 0 && k.bytes+added > limit && added > 0
 	if !k.exact && k.bytes+added > nearlyFull || again {
 		var t Tally
 		if t, err = s.countAll(ctx, key); err != nil {
@@ -304,7 +303,7 @@ func (s *Sizes) OfItem(k *item.Key) (int64, error) {
 }
 
 // past says which documents have expired.
-func (s *Sizes) past() lifetime.Past { return s.Rules.Life.Past(s.Rules.Now()) }
+func (s *Sizes) past() lifetime.Past { return s.Tree.Life.Past(s.Rules.Now()) }
 
 // countBatch is how many items are counted inside one epoch guard.
 const countBatch = 1024

@@ -35,7 +35,8 @@ func newSizing(t *testing.T, most int64) *sizing {
 	s.Sizes.Tree, s.Applying = s.Store.Tree(), new(sync.Mutex)
 	life := new(lifetime.Life)
 	life.Init(false, lifetime.Ever)
-	s.Rules = &Rules{Limits: limit(most), Life: life, Now: func() int64 { return s.now }, NearlyFull: func(_ *lsm.Tree, _ []byte, n int64) { s.told = append(s.told, n) }}
+	s.Sizes.Tree.Life = life
+	s.Rules = &Rules{Limits: limit(most), Now: func() int64 { return s.now }, NearlyFull: func(_ *lsm.Tree, _ []byte, n int64) { s.told = append(s.told, n) }}
 	return s
 }
 
@@ -118,7 +119,7 @@ func TestCount(t *testing.T) {
 // documents and writes that are not made.
 func TestExact(t *testing.T) {
 	s := newSizing(t, 1000)
-	s.Rules.Life = new(lifetime.Life)
+	s.Sizes.Tree.Life = new(lifetime.Life)
 	for range 3 {
 		s.must(s.write("a", "1", 850, 0, true))
 		s.must(s.write("a", "2", 100, 0, false))

@@ -31,6 +31,9 @@
 //     be undone within the grace period without loss.
 //  4. What was removed stays gone, whatever the default becomes.
 //
+// The partitions of a replicated container each have a Life of their own, which changes at an
+// entry of their log, and what has expired does not come back: see Rule.
+//
 // A crash before the manifest of the store has the new default leaves the old one, and
 // nothing was removed meanwhile by the new one. After it, the next open goes by the new
 // default; it removes nothing before the store has been open for the grace period.
@@ -103,11 +106,14 @@ func (p Past) At(now int64) Past {
 	return p
 }
 
-// Life is the default of a container. The zero Life is that of a container whose default is
+// Life is the default of a container, or of a partition of a replicated one. The zero Life is that of a container whose default is
 // fixed. Its methods are safe for concurrent use, but one change at a time is under way.
 type Life struct {
 	follows bool
-	ttl     atomic.Int64 // milliseconds; 0: nothing expires, negative: what has a time of its own
+	ttl     atomic.Int64         // milliseconds; 0: nothing expires, negative: what has a time of its own
+	gone    atomic.Pointer[Past] // of a partition whose default was changed by an entry: what stays gone
+
+	revision uint64 // of the rule that it goes by; 0: none
 
 	changes atomic.Uint64 // rises by 2 with each change; odd while Set is at work
 	since   atomic.Int64  // when the last change was, a time.Duration since the store was opened
@@ -147,21 +153,28 @@ func (l *Life) Own(ttl int64) int64 {
 // time of its own does.
 func (l *Life) Default() int64 { return l.ttl.Load() }
 
-// Ages says that versions without a time of their own expire now.
-func (l *Life) Ages() bool { return l.Follows() && l.ttl.Load() > 0 }
+// Ages says that versions without a time of their own expire now, or that some have for good.
+func (l *Life) Ages() bool {
+	if !l.Follows() {
+		return false
+	}
+	gone := l.gone.Load()
+	return l.ttl.Load() > 0 || gone != nil && gone.Before > 0
+}
+
+// Hides says that some versions may have expired.
+func (l *Life) Hides() bool { return l.ttl.Load() != 0 || l.gone.Load() != nil }
 
 // Past returns what has expired at the time now, in milliseconds.
 func (l *Life) Past(now int64) Past {
 	if !l.follows {
 		return Past{Expired: now}
 	}
-	switch ttl := l.ttl.Load(); {
-	case ttl == 0:
-		return Nothing
-	case ttl > 0:
-		return Past{Expired: now, Before: max(0, now-ttl+1)}
+	past := under(l.ttl.Load(), now) // before gone is read: see Take
+	if gone := l.gone.Load(); gone != nil {
+		past = Past{Expired: max(past.Expired, gone.Expired), Before: max(past.Before, gone.Before)}
 	}
-	return Past{Expired: now}
+	return past
 }
 
 // Expires returns when a version expires under the present default, 0: never.
@@ -213,4 +226,17 @@ func (l *Life) Set(ttl int64, open time.Duration, clock int64) {
 	l.clock.Store(clock)
 	l.ttl.Store(ttl)
 	l.changes.Add(1)
+}
+
+// Take has a partition of a replicated container go by the rule of its newest entry. The caller
+// has its commit lock, or is the only user of the partition. Unlike Set it needs no lock of the files: what
+// is gone by the rule before is gone by this one. A reader that asks meanwhile must not find less gone than before the change,
+// so what stays gone is in use before the default is.
+func (l *Life) Take(r Rule, open time.Duration, clock int64) {
+	if r.Revision == 0 || r.Revision == l.revision {
+		return
+	}
+	l.revision = r.Revision
+	l.gone.Store(&Past{Expired: r.Own, Before: r.Unsaid})
+	l.Set(r.Default, open, clock)
 }

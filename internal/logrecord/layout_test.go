@@ -8,6 +8,7 @@ import (
 
 	"github.com/cleavestore/cleave/internal/binfmt"
 	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/lifetime"
 	"github.com/cleavestore/cleave/internal/manifest"
 	"github.com/cleavestore/cleave/partmap"
 )
@@ -31,6 +32,9 @@ func TestLayout(t *testing.T) {
 				k.ID = nil
 			case "claim":
 				v.Flags, v.Body = item.Claim, []byte("holder")
+			case "mark-with-rule":
+				b = AppendMark(b, v.Seq, manifest.Applied{Index: 12, Time: v.Modified, TTL: lifetime.Rule{Revision: 3, Default: 5000, Own: v.Modified, Unsaid: v.Modified - 4999}})
+				continue
 			case "mark":
 				b = AppendMark(b, v.Seq, manifest.Applied{Index: 12, Time: v.Modified})
 				continue
@@ -55,9 +59,15 @@ func layoutOf(b []byte, carried bool) string {
 			f.Uvarint("sequence")
 		}
 		kind := f.Uint(1, "kind")
-		if kind == 5 {
+		if kind == 5 || kind == 6 {
 			f.Uvarint("index")
 			f.Uvarint("time")
+			if kind == 6 {
+				f.Uvarint("revision")
+				f.Uvarint("default")
+				f.Uvarint("own")
+				f.Uvarint("unsaid")
+			}
 			continue
 		}
 		f.Text(int(f.Uvarint("key bytes")), "key")

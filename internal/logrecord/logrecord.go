@@ -23,6 +23,14 @@
 //	index     uvarint, not 0
 //	time      uvarint, milliseconds since the Unix epoch
 //
+// A mark of kind 6 also has the rule for times to live (lifetime.Rule) that holds from the entry on. Only
+// the mark of an entry that changes the rule has it, and the first of carried records:
+//
+//	revision  uvarint, not 0
+//	default   uvarint, milliseconds + 1
+//	own       uvarint, milliseconds since the Unix epoch
+//	unsaid    uvarint, milliseconds since the Unix epoch
+//
 // Sequences, indexes and times are bounded as in package item: a record with
 // higher ones does not decode.
 package logrecord
@@ -32,6 +40,7 @@ import (
 	"errors"
 
 	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/lifetime"
 	"github.com/cleavestore/cleave/internal/manifest"
 	"github.com/cleavestore/cleave/partmap"
 )
@@ -42,6 +51,7 @@ const (
 	opDeleteAll = 3
 	opClaim     = 4
 	opMark      = 5
+	opTTLMark   = 6
 )
 
 var (
@@ -108,8 +118,8 @@ func Decode(b []byte, carried bool, op *Operation) ([]byte, error) {
 	kind := b[0]
 	b = b[1:]
 	op.At = manifest.Applied{}
-	if kind == opMark && carried {
-		return decodeMark(b, op)
+	if (kind == opMark || kind == opTTLMark) && carried {
+		return decodeMark(b, kind == opTTLMark, op)
 	}
 	pk, b, err := lengthPrefixed(b, item.MaxPK)
 	if err != nil {
@@ -158,14 +168,25 @@ func Decode(b []byte, carried bool, op *Operation) ([]byte, error) {
 	return b, nil
 }
 
-// AppendMark encodes a mark with its sequence.
+// AppendMark encodes a mark with its sequence, and with the rule of at if that is not zero.
 func AppendMark(dst []byte, seq uint64, at manifest.Applied) []byte {
-	dst = append(binary.AppendUvarint(dst, seq), opMark)
+	kind := byte(opMark)
+	if at.TTL.Revision != 0 {
+		kind = opTTLMark
+	}
+	dst = append(binary.AppendUvarint(dst, seq), kind)
 	dst = binary.AppendUvarint(dst, at.Index)
-	return binary.AppendUvarint(dst, uint64(at.Time))
+	dst = binary.AppendUvarint(dst, uint64(at.Time))
+	if kind == opTTLMark {
+		dst = binary.AppendUvarint(dst, at.TTL.Revision)
+		dst = binary.AppendUvarint(dst, uint64(at.TTL.Default+1))
+		dst = binary.AppendUvarint(dst, uint64(at.TTL.Own))
+		dst = binary.AppendUvarint(dst, uint64(at.TTL.Unsaid))
+	}
+	return dst
 }
 
-func decodeMark(b []byte, op *Operation) ([]byte, error) {
+func decodeMark(b []byte, ruled bool, op *Operation) ([]byte, error) {
 	index, b, err := uvarint(b)
 	if err != nil || index == 0 || index > item.MaxIndex {
 		return nil, errBadOperation
@@ -178,6 +199,22 @@ func decodeMark(b []byte, op *Operation) ([]byte, error) {
 		return nil, errBadTime
 	}
 	op.At = manifest.Applied{Index: index, Time: int64(at)}
+	if !ruled {
+		return b, nil
+	}
+	var of [4]uint64
+	for i := range of {
+		if of[i], b, err = uvarint(b); err != nil {
+			return nil, err
+		}
+	}
+	if of[1] > lifetime.MaxDefault+1 || of[2] > item.MaxTime || of[3] > item.MaxTime {
+		return nil, errBadTime
+	}
+	op.At.TTL = lifetime.Rule{Revision: of[0], Default: int64(of[1]) - 1, Own: int64(of[2]), Unsaid: int64(of[3])}
+	if of[0] == 0 || !op.At.TTL.Valid(op.At.Time) {
+		return nil, errBadOperation
+	}
 	return b, nil
 }
 

@@ -2,9 +2,11 @@ package logrecord
 
 import (
 	"bytes"
+	"encoding/binary"
 	"testing"
 
 	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/lifetime"
 	"github.com/cleavestore/cleave/internal/manifest"
 	"github.com/cleavestore/cleave/partmap"
 )
@@ -56,8 +58,25 @@ func TestRoundTrip(t *testing.T) {
 	if _, err := Decode(AppendMark(nil, 8, at), true, &op); err != nil || op.At != at || op.Version.Seq != 8 {
 		t.Errorf("mark: %+v, %v", op, err)
 	}
-	if _, err := Decode([]byte{opMark, 3, 4}, false, &op); err == nil {
-		t.Error("a mark in an ordinary record decodes")
+	for _, kind := range []byte{opMark, opTTLMark} {
+		if _, err := Decode([]byte{kind, 3, 4, 1, 1, 1, 1}, false, &op); err == nil {
+			t.Error("a mark in an ordinary record decodes")
+		}
+	}
+	at.TTL = lifetime.Rule{Revision: 7, Default: lifetime.Ever, Own: 3, Unsaid: 4}
+	ruled := AppendMark(nil, 8, at)
+	if _, err := Decode(ruled, true, &op); err != nil || op.At != at || op.Version.Seq != 8 {
+		t.Errorf("mark with a rule: %+v, %v", op, err)
+	}
+	for n := range ruled {
+		if _, err := Decode(ruled[:n], true, &op); err == nil {
+			t.Errorf("the first %d of %d bytes of a mark with a rule decode", n, len(ruled))
+		}
+	}
+	for _, bad := range [][]byte{{1, opTTLMark, 3, 4, 0, 1, 0, 0}, {1, opTTLMark, 3, 4, 1, 1, 5, 0}, {1, opTTLMark, 3, 4, 1, 1, 0, 5}, binary.AppendUvarint([]byte{1, opTTLMark, 3, 4, 1}, 1<<62)} {
+		if _, err := Decode(append(bad, 0, 0), true, &op); err == nil {
+			t.Errorf("a mark with the impossible rule % x decodes", bad)
+		}
 	}
 }
 

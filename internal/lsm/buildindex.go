@@ -45,7 +45,7 @@ func (o *output) beginIndex() {
 		return o.t.Env.FS.Create(o.index.temp)
 	})
 	b := o.index.builder
-	b.Breathe, b.Expect, b.Written = o.breatheIndex, o.expect, o.t.Family.Life.Ages()
+	b.Breathe, b.Expect, b.Written = o.breatheIndex, o.expect, o.t.Life.Ages()
 }
 
 // breatheIndex is breathe while an index is sorted and joined. A compaction is also paced.

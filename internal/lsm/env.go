@@ -8,7 +8,6 @@ import (
 	"github.com/cleavestore/cleave/internal/arena"
 	"github.com/cleavestore/cleave/internal/epoch"
 	"github.com/cleavestore/cleave/internal/item"
-	"github.com/cleavestore/cleave/internal/lifetime"
 	"github.com/cleavestore/cleave/internal/manifest"
 	"github.com/cleavestore/cleave/internal/pins"
 	"github.com/cleavestore/cleave/internal/reclaim"
@@ -67,5 +66,4 @@ type Family struct {
 	// ChangeFloor returns the sequence above which all versions are kept; MaxSequence: no
 	// changes are kept.
 	ChangeFloor func() uint64
-	Life        *lifetime.Life // nil: the default time to live is fixed
 }

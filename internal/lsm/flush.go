@@ -28,7 +28,7 @@ func (t *Tree) Flush(ctx context.Context, v *Version, mem *Frozen) (done flushed
 	guess := &overlap{runs: v.Runs}
 	// During replay, carried records may still bring older versions.
 	keep := t.retention(len(v.Runs) == 0 && !t.Env.Replaying)
-	if t.Family.Life.Follows() {
+	if t.Life.Follows() {
 		keep.purge = lifetime.Past{} // compactions begin again if the default changes meanwhile
 	}
 	var in, foreign int64

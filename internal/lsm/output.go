@@ -66,7 +66,7 @@ func (o *output) Add(k *item.Key, v *item.Version) error {
 		return err
 	}
 	o.Items++
-	o.expiring.Note(v, o.t.Family.Life.Follows())
+	o.expiring.Note(v, o.t.Life.Follows())
 	o.vectors.note(k, v.Seq)
 	o.hidden = o.deleted.Hides(k, v)
 	if err := o.w.Add(k, v); err != nil {
@@ -81,7 +81,7 @@ func (o *output) addFrom(in *runWalker) error {
 		return err
 	}
 	o.Items++
-	o.expiring.Note(in.walker.Version(), o.t.Family.Life.Follows())
+	o.expiring.Note(in.walker.Version(), o.t.Life.Follows())
 	o.vectors.note(in.walker.Key(), in.walker.Version().Seq)
 	o.hidden = o.deleted.Hides(in.walker.Key(), in.walker.Version())
 	reads, err := o.takesFrom(in)

@@ -132,7 +132,7 @@ func (t *Tree) retention(oldest bool) retention {
 		slices.Sort(r.at)
 		slices.Reverse(r.at)
 	}
-	r.changes, r.follows = t.Family.Life.Changes(), t.Family.Life.Follows()
+	r.changes, r.follows = t.Life.Changes(), t.Life.Follows()
 	if r.purge = t.Purgeable(); r.purge != (lifetime.Past{}) {
 		// A reader that has run for long may go by a time before the item expired.
 		r.purge = r.purge.At(min(r.purge.Expired, t.Env.Pins.Earliest(t.Env.Clock())))
@@ -142,7 +142,7 @@ func (t *Tree) retention(oldest bool) retention {
 
 // outdated says that the default time to live has changed since, and that expired versions
 // were dropped by the one before. install is locked.
-func (r *retention) outdated(t *Tree) bool { return r.expired && r.changes != t.Family.Life.Changes() }
+func (r *retention) outdated(t *Tree) bool { return r.expired && r.changes != t.Life.Changes() }
 
 // raiseChangeFloor raises the partition's ChangeFloor to keep.told, before the files
 // that lack the dropped versions are shown. install is locked. keep.told is never

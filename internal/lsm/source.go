@@ -117,7 +117,7 @@ func (q *Sources) addTable(t *memtable.Table, clip *Bounds, known uint64, indexe
 		s.Table, s.Clip = t, clip
 		return nil
 	}
-	parts, ok, err := q.t.Env.MemIndexes.partsAt(t, q.policy, known, q.t.Family.Life.Ages())
+	parts, ok, err := q.t.Env.MemIndexes.partsAt(t, q.policy, known, q.t.Life.Ages())
 	if err != nil {
 		return err
 	}

@@ -38,6 +38,9 @@ type Tree struct {
 	// container that keeps changes. It rises before the files that lack dropped
 	// versions are shown.
 	ChangeFloor atomic.Uint64
+	// Life is the default time to live, that of the container, or of this partition if entries change it;
+	// nil: it is fixed.
+	Life *lifetime.Life
 	// Purgeable says which items have expired for so long that a flush or compaction may
 	// drop them; the zero Past: none.
 	Purgeable func() lifetime.Past

@@ -180,8 +180,8 @@ func (f *Files) Check() error {
 	if f.FlushedSeq > item.MaxSeq || f.ChangeFloor > item.MaxSeq || f.Floor > MaxNumber {
 		return fmt.Errorf("sequences %d and %d, file %d: at most %d and %d", f.FlushedSeq, f.ChangeFloor, f.Floor, uint64(item.MaxSeq), uint64(MaxNumber))
 	}
-	if a := f.Applied; a != nil && (a.Index == 0 || a.Index > item.MaxIndex || a.Time <= 0 || a.Time > item.MaxTime) {
-		return fmt.Errorf("entry %d of time %d", a.Index, a.Time)
+	if a := f.Applied; a != nil && !a.Valid() {
+		return fmt.Errorf("entry %d of time %d, with the default time to live %+v", a.Index, a.Time, a.TTL)
 	}
 	streams := map[uint32]bool{f.Partition: true}
 	for _, in := range f.Inherits {

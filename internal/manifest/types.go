@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/lifetime"
 	"github.com/cleavestore/cleave/wal"
 )
 
@@ -195,6 +197,13 @@ type Files struct {
 type Applied struct {
 	Index uint64 `json:"index"`
 	Time  int64  `json:"time"` // milliseconds since the Unix epoch
+	// TTL is the default time to live as of the entry, if an entry has changed it.
+	TTL lifetime.Rule `json:"ttl,omitzero"`
+}
+
+// Valid says whether there can be such an entry.
+func (a Applied) Valid() bool {
+	return a.Index != 0 && a.Index <= item.MaxIndex && a.Time > 0 && a.Time <= item.MaxTime && a.TTL.Valid(a.Time)
 }
 
 // OrNil returns a, nil if it is the zero Applied.

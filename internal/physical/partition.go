@@ -31,6 +31,8 @@ type Env struct {
 	TrimRate      int64        // bytes a second that each trim may write; 0: no limit
 	Carried       atomic.Int64 // bytes of carried records
 
+	// Elapsed returns for how long the store has been open, by a clock that does not jump.
+	Elapsed func() time.Duration
 	// Lost fails the store: a version of a record that has its place in the log did not get
 	// into the memtable. It returns the error of the write.
 	Lost func(error) error
@@ -106,6 +108,16 @@ func (p *Partition) MakeFirst() error {
 		return err
 	}
 	return p.Install.Dir.Store(&manifest.Files{StoreID: p.Env.StoreID, Partition: uint32(p.ID)})
+}
+
+// ReachLocked notes the newest entry of the replicated log that the partition has applied, with
+// its time, and the rule for times to live that holds from it on.
+func (p *Partition) ReachLocked(at manifest.Applied) {
+	p.Commit.Applied = at
+	p.EntryTime.Raise(at.Time)
+	if at.TTL.Revision != 0 && p.Family.Replicated && p.Life.Follows() {
+		p.Life.Take(at.TTL, p.Env.Elapsed(), p.Env.Clock().UnixMilli())
+	}
 }
 
 // EndLocked ends the partition: nothing is written to it any more, and background work in

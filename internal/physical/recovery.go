@@ -34,8 +34,7 @@ func (p *Partition) Open(store *manifest.Store, shared *lsm.SharedFiles, bears f
 	p.Visible.Store(m.FlushedSeq)
 	p.Commit.LastSeq = m.FlushedSeq
 	p.Install.Applied = m.Applied.OrZero()
-	p.Commit.Applied = p.Install.Applied
-	p.EntryTime.Raise(p.Commit.Applied.Time)
+	p.ReachLocked(p.Install.Applied)
 	p.Inherits.Store(&m.Inherits)
 	p.ChangeFloor.Store(m.ChangeFloor)
 	p.Commit.mixed = len(m.Inherits) > 0
@@ -80,10 +79,15 @@ func (p *Partition) NoteVersion(v *item.Version) {
 func (p *Partition) NoteEntry(last uint64, at manifest.Applied) {
 	p.Commit.LastSeq = max(p.Commit.LastSeq, last)
 	p.Visible.Store(max(p.Visible.Load(), last))
-	if at.Index > p.Commit.Applied.Index {
-		p.Commit.Applied = at
+	now := p.Commit.Applied
+	if at.Index > now.Index {
+		now.Index = at.Index
 	}
-	p.EntryTime.Raise(at.Time)
+	now.Time = max(now.Time, at.Time)
+	if at.TTL.Revision > now.TTL.Revision { // the marks of other entries do not say it
+		now.TTL = at.TTL
+	}
+	p.ReachLocked(now)
 }
 
 // MakeRoom flushes the largest memtables until half of the write buffers is free, at most

@@ -88,9 +88,8 @@ func (s *Succession) TakeOverLocked() error {
 		c := &child.Commit
 		c.Last, c.Synced, c.Lazy, c.LastSeq = newest.last, newest.synced, newest.lazy, newest.seq
 		if child.Family.Replicated { // and so there is one parent
-			c.Applied = s.Parents[0].Commit.Applied
+			child.ReachLocked(s.Parents[0].Commit.Applied)
 			c.left = progress{newest.seq, c.Applied}
-			child.EntryTime.Raise(c.Applied.Time)
 		}
 	}
 	// A writer that publishes a sequence in a parent either sees the heirs and publishes

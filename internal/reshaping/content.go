@@ -87,9 +87,9 @@ func (c *Content) build(ctx context.Context, p *physical.Partition) error {
 	v := *p.Version.Load()
 	v.SetRuns(runs)
 	p.Version.Store(&v)
-	p.Commit.LastSeq, p.Commit.Applied = c.Seq, c.At
+	p.Commit.LastSeq = c.Seq
+	p.ReachLocked(c.At)
 	p.Visible.Store(c.Seq)
-	p.EntryTime.Raise(c.At.Time)
 	return p.StoreFiles(runs, c.Seq, c.At, nil)
 }
 

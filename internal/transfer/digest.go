@@ -6,6 +6,7 @@ import (
 	"hash"
 
 	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/lifetime"
 	"github.com/cleavestore/cleave/internal/logrecord"
 )
 
@@ -14,9 +15,9 @@ import (
 // gets them, but not on how they are stored or sent. Items that have expired by the time of
 // the newest entry do not count, since a compaction may have dropped them.
 type Digest struct {
-	sum hash.Hash
-	at  int64
-	buf []byte
+	sum  hash.Hash
+	past lifetime.Past
+	buf  []byte
 }
 
 // NewDigest begins a digest. The format of the head does not count.
@@ -27,14 +28,14 @@ func NewDigest(h *Head) (*Digest, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &Digest{sum: sha256.New(), at: h.At.Time}
+	d := &Digest{sum: sha256.New(), past: h.past()}
 	d.sum.Write(append(text, '\n'))
 	return d, nil
 }
 
 // Add adds an item or a claim.
 func (d *Digest) Add(k *item.Key, v *item.Version) error {
-	if v.Expires == 0 || v.Expires > d.at {
+	if !d.past.Gone(v) {
 		d.buf = logrecord.AppendCarried(d.buf[:0], k, v)
 		d.sum.Write(d.buf)
 	}

@@ -54,7 +54,7 @@ func NewReader(r io.Reader) (*Reader, error) {
 		return nil, d.corrupt("no range")
 	case h.Seq > MaxSeq || h.At.Index > MaxIndex:
 		return nil, d.corrupt("sequence %d, entry %d: at most %d and %d are counted on from", h.Seq, h.At.Index, uint64(MaxSeq), uint64(MaxIndex))
-	case h.At.Index == 0 && h.At.Time != 0 || h.At.Index > 0 && h.At.Time <= 0:
+	case h.At.Index == 0 && h.At != (manifest.Applied{}), h.At.Index > 0 && !h.At.Valid(), h.At.TTL.Revision > 0 && !h.Mutable:
 		return nil, d.corrupt("entry %d of the time %d", h.At.Index, h.At.Time)
 	}
 	return d, nil

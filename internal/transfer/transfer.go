@@ -29,6 +29,7 @@ import (
 
 	"github.com/cleavestore/cleave/internal/fault"
 	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/lifetime"
 	"github.com/cleavestore/cleave/internal/manifest"
 )
 
@@ -69,6 +70,14 @@ type Head struct {
 	Max     manifest.Bytes   `json:"max"` // EPK, exclusive
 	Seq     uint64           `json:"seq"`
 	At      manifest.Applied `json:"applied"` // index 0: none
+}
+
+// past says which items of the partition have expired as of its newest entry.
+func (h *Head) past() lifetime.Past {
+	if !h.Mutable || h.At.Index == 0 {
+		return lifetime.Past{Expired: h.At.Time}
+	}
+	return h.At.TTL.Or(h.TTL).Past(h.At.Time)
 }
 
 // Suits returns why a container that would describe its partition like own cannot take this

@@ -9,6 +9,7 @@ import (
 
 	"github.com/cleavestore/cleave/internal/fault"
 	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/lifetime"
 	"github.com/cleavestore/cleave/internal/logrecord"
 	"github.com/cleavestore/cleave/internal/manifest"
 	"github.com/cleavestore/cleave/internal/stream"
@@ -114,19 +115,22 @@ func TestForged(t *testing.T) {
 		data []byte
 		want error
 	}{
-		"as it is":         {head(func(*Head) {}), nil},
-		"a newer format":   {head(func(h *Head) { h.Format++ }), fault.ErrTooNew},
-		"no range":         {head(func(h *Head) { h.Max = h.Min }), fault.ErrCorrupt},
-		"another range":    {head(func(h *Head) { h.Min, h.Max = other.Min.Bytes(), other.Max.Bytes() }), fault.ErrCorrupt},
-		"other levels":     {head(func(h *Head) { h.Levels = 2 }), fault.ErrCorrupt},
-		"another version":  {head(func(h *Head) { h.Hash = 1 }), fault.ErrCorrupt},
-		"no sequence left": {head(func(h *Head) { h.Seq = MaxSeq + 1 }), fault.ErrCorrupt},
-		"no index left":    {head(func(h *Head) { h.At.Index = MaxIndex + 1 }), fault.ErrCorrupt},
-		"no time":          {head(func(h *Head) { h.At.Time = 0 }), fault.ErrCorrupt},
-		"a late sequence":  {written(t, whole(), entry{"a", 11, 0, nil}), fault.ErrCorrupt},
-		"a tombstone":      {written(t, whole(), entry{"a", 1, item.Tombstone, nil}), fault.ErrCorrupt},
-		"out of order":     {written(t, whole(), entry{"b", 1, 0, nil}, entry{"a", 1, 0, nil}), fault.ErrCorrupt},
-		"one twice":        {written(t, whole(), entry{"a", 1, 0, nil}, entry{"a", 1, 0, nil}), fault.ErrCorrupt},
+		"as it is":                  {head(func(*Head) {}), nil},
+		"a newer format":            {head(func(h *Head) { h.Format++ }), fault.ErrTooNew},
+		"no range":                  {head(func(h *Head) { h.Max = h.Min }), fault.ErrCorrupt},
+		"another range":             {head(func(h *Head) { h.Min, h.Max = other.Min.Bytes(), other.Max.Bytes() }), fault.ErrCorrupt},
+		"other levels":              {head(func(h *Head) { h.Levels = 2 }), fault.ErrCorrupt},
+		"another version":           {head(func(h *Head) { h.Hash = 1 }), fault.ErrCorrupt},
+		"no sequence left":          {head(func(h *Head) { h.Seq = MaxSeq + 1 }), fault.ErrCorrupt},
+		"no index left":             {head(func(h *Head) { h.At.Index = MaxIndex + 1 }), fault.ErrCorrupt},
+		"a rule that cannot be":     {head(func(h *Head) { h.Mutable, h.At.TTL = true, lifetime.Rule{Revision: 1, Own: h.At.Time + 1} }), fault.ErrCorrupt},
+		"a rule of no entry":        {head(func(h *Head) { h.Mutable, h.At = true, manifest.Applied{TTL: lifetime.Rule{Revision: 1}} }), fault.ErrCorrupt},
+		"a rule of a fixed default": {head(func(h *Head) { h.At.TTL = lifetime.Rule{Revision: 1} }), fault.ErrCorrupt},
+		"no time":                   {head(func(h *Head) { h.At.Time = 0 }), fault.ErrCorrupt},
+		"a late sequence":           {written(t, whole(), entry{"a", 11, 0, nil}), fault.ErrCorrupt},
+		"a tombstone":               {written(t, whole(), entry{"a", 1, item.Tombstone, nil}), fault.ErrCorrupt},
+		"out of order":              {written(t, whole(), entry{"b", 1, 0, nil}, entry{"a", 1, 0, nil}), fault.ErrCorrupt},
+		"one twice":                 {written(t, whole(), entry{"a", 1, 0, nil}, entry{"a", 1, 0, nil}), fault.ErrCorrupt},
 	} {
 		if _, err := read(t, test.data); !errors.Is(err, test.want) || test.want == nil && err != nil {
 			t.Errorf("%s: %v, want %v", what, err, test.want)

@@ -37,17 +37,18 @@ type Commit struct {
 	Modified int64            // time stamp
 	Counted  keysizes.Counted // by Measure; the caller ends it
 
-	at     int64  // time at which the batch of an entry is judged; 0: the container's
 	files  uint64 // state of the set of files when the operations were looked up
 	ahead  uint64 // the newest sequence of the partition at that time
 	again  int    // how often a transaction was looked up again
 	claims uniquekey.Reservation
+	// asOf is that by which the batch of an entry is judged; nil: the container's present.
+	asOf *lifetime.Past
 }
 
 // past says by what has expired the batch is judged.
 func (u *Commit) past() lifetime.Past {
-	if u.at != 0 {
-		return lifetime.Past{Expired: u.at}
+	if u.asOf != nil {
+		return *u.asOf
 	}
 	return u.in.Past()
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/cleavestore/cleave/internal/fault"
 	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/lifetime"
 	"github.com/cleavestore/cleave/internal/logrecord"
 	"github.com/cleavestore/cleave/internal/manifest"
 	"github.com/cleavestore/cleave/internal/physical"
@@ -28,15 +29,17 @@ const MostSequences = 1 << 32
 // have different partition keys.
 type Entry struct {
 	Index   uint64
-	Time    int64 // in milliseconds, above 0
-	Sync    bool  // the entry is shown only when it is synced
-	Limit   int64 // of the bytes of its batches together
+	Time    int64         // in milliseconds, above 0
+	TTL     lifetime.Rule // of which Revision and Default are set: the entry changes the default; Revision 0: it does not
+	Sync    bool          // the entry is shown only when it is synced
+	Limit   int64         // of the bytes of its batches together
 	Commits []*Commit
 	Refused []error // why a batch was refused, by its place in Commits; nil: it was not
 	Skipped bool    // it had been applied before
 
 	size   int64
 	before manifest.Applied // the entry before, when it was looked up
+	past   lifetime.Past    // by which the batches are judged
 }
 
 // Add adds a batch.
@@ -71,8 +74,11 @@ func (e *Entry) Bytes() int64 {
 func (e *Entry) LookAhead(ctx context.Context, p *physical.Partition) error {
 	_, e.before = p.Newest()
 	e.size = 0
+	if e.past = (lifetime.Past{Expired: max(e.Time, e.before.Time)}); p.Life.Follows() {
+		e.past = e.before.TTL.Or(p.Life.Default()).Past(e.past.Expired)
+	}
 	for i, u := range e.Commits {
-		u.at, e.Refused[i] = max(e.Time, e.before.Time), nil
+		u.asOf, e.Refused[i] = &e.past, nil
 		if err := u.LookAhead(ctx, p); err != nil {
 			return err
 		}
@@ -116,7 +122,11 @@ func (e *Entry) ApplyLocked(p *physical.Partition) (physical.Record, error) {
 		}
 		e.Refused[i] = err
 	}
-	return e.writeLocked(p, manifest.Applied{Index: e.Index, Time: max(e.Time, e.before.Time)})
+	at := manifest.Applied{Index: e.Index, Time: max(e.Time, e.before.Time), TTL: e.before.TTL}
+	if e.TTL.Revision > at.TTL.Revision && p.Life.Follows() {
+		at.TTL = at.TTL.Or(p.Life.Default()).Change(e.TTL.Revision, e.TTL.Default, at.Time)
+	}
+	return e.writeLocked(p, at)
 }
 
 // operationHead is about how many bytes of a record an operation takes beside its key, id and body.
@@ -134,6 +144,10 @@ func (e *Entry) writeLocked(p *physical.Partition, at manifest.Applied) (physica
 	}
 	mark := p.Commit.LastSeq + 1
 	seq := mark
+	told := at
+	if at.TTL == e.before.TTL {
+		told.TTL = lifetime.Rule{} // an earlier mark or the manifest has it
+	}
 	size := 2 * operationHead
 	for i, u := range e.Commits {
 		if e.Refused[i] == nil {
@@ -141,7 +155,7 @@ func (e *Entry) writeLocked(p *physical.Partition, at manifest.Applied) (physica
 		}
 	}
 	buf := records.Get().(*[]byte)
-	record := logrecord.AppendMark(slices.Grow((*buf)[:0], size), mark, at)
+	record := logrecord.AppendMark(slices.Grow((*buf)[:0], size), mark, told)
 	for i, u := range e.Commits {
 		if e.Refused[i] != nil {
 			continue
@@ -172,7 +186,6 @@ func (e *Entry) writeLocked(p *physical.Partition, at manifest.Applied) (physica
 		}
 		next = u.Last() + 1
 	}
-	p.Commit.Applied = at
-	p.EntryTime.Raise(at.Time)
+	p.ReachLocked(at)
 	return p.NoteLocked(active, seq, pos, e.Sync), nil
 }
