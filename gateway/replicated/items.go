@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"iter"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/cleavestore/cleave/engine"
@@ -24,22 +25,31 @@ type items struct {
 	*engine.Container
 	s    *Store
 	name string
-	ttl  time.Duration // default time to live, which stays so
+	ttl  *atomic.Int64 // default time to live, a time.Duration
 	*ranges
 }
 
 // Def implements gateway.Items. The cluster applies the default time to live, so no write has to say it.
 func (c *items) Def() engine.ContainerDef {
 	def := c.Container.Def()
-	def.DefaultTTL, def.MutableTTL = c.ttl, true
+	def.DefaultTTL, def.MutableTTL = time.Duration(c.ttl.Load()), true
 	return def
 }
 
-// SetDefaultTTL implements gateway.Items.
-func (c *items) SetDefaultTTL(_ context.Context, ttl time.Duration) error {
-	if ttl != c.ttl {
-		return lacks("a change of defaultTtl")
+// SetDefaultTTL implements gateway.Items. The groups follow when the nodes of their leaders hear of it.
+func (c *items) SetDefaultTTL(ctx context.Context, ttl time.Duration) error {
+	if ttl == time.Duration(c.ttl.Load()) {
+		return nil
 	}
+	within, cancel := c.s.bound(ctx)
+	defer cancel()
+	switch err := c.s.c.SetDefaultTTL(within, c.name, cluster.SecondsOf(ttl)); {
+	case errors.Is(err, engine.ErrInvalid):
+		return lacks("a change of defaultTtl of a container that was made without mutable_ttl")
+	case err != nil:
+		return answer(ctx, err)
+	}
+	c.ttl.Store(int64(ttl))
 	return nil
 }
 

@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/cleavestore/cleave/engine"
@@ -141,7 +143,7 @@ func (s *Store) Container(ctx context.Context, name string, def engine.Container
 		return nil, answer(ctx, err)
 	}
 	if len(def.PartitionKey) == 0 {
-		return &items{s: s, name: name, ranges: &ranges{}}, nil // the caller only asks whether the container is there
+		return &items{s: s, name: name, ttl: new(atomic.Int64), ranges: &ranges{}}, nil // the caller only asks whether the container is there
 	}
 	t, err := s.c.Definition(within, name)
 	switch {
@@ -151,7 +153,7 @@ func (s *Store) Container(ctx context.Context, name string, def engine.Container
 	case err != nil:
 		return nil, answer(ctx, err)
 	}
-	if own := definition(name, &def); !t.Fixed(own) { // another program has made it
+	if own := definition(name, &def); !slices.Equal(t.PartitionKey, own.PartitionKey) || !slices.EqualFunc(t.UniqueKeys, own.UniqueKeys, slices.Equal) || t.DefaultTTL != own.DefaultTTL && !t.MutableTTL { // another program has made it
 		return nil, fmt.Errorf("container %q with key %v, unique keys %v and default_ttl %d, the one of the name has key %v, unique keys %v and default_ttl %d: %w",
 			name, own.PartitionKey, own.UniqueKeys, own.DefaultTTL, t.PartitionKey, t.UniqueKeys, t.DefaultTTL, engine.ErrNoContainer)
 	}
@@ -160,8 +162,8 @@ func (s *Store) Container(ctx context.Context, name string, def engine.Container
 
 // items returns a container that the cluster has.
 func (s *Store) items(ctx context.Context, t *cluster.Container) (*items, error) {
-	def := t.Def()
-	it := &items{s: s, name: t.Name, ttl: def.DefaultTTL, ranges: &ranges{}}
+	it := &items{s: s, name: t.Name, ttl: new(atomic.Int64), ranges: &ranges{}}
+	it.ttl.Store(int64(cluster.TTLOf(t.DefaultTTL)))
 	var err error
 	it.Container, err = s.model.EnsureContainer(ctx, t.Name, engine.ContainerDef{PartitionKey: t.PartitionKey})
 	if err == nil {
@@ -173,7 +175,7 @@ func (s *Store) items(ctx context.Context, t *cluster.Container) (*items, error)
 // definition returns the container of a cluster that a gateway makes with a definition.
 func definition(name string, def *engine.ContainerDef) *cluster.Container {
 	return &cluster.Container{
-		Name: name, PartitionKey: def.PartitionKey, Partitions: max(1, def.MinPartitions), Index: def.Index, DefaultTTL: cluster.SecondsOf(def.DefaultTTL), UniqueKeys: def.UniqueKeys,
+		Name: name, PartitionKey: def.PartitionKey, Partitions: max(1, def.MinPartitions), Index: def.Index, DefaultTTL: cluster.SecondsOf(def.DefaultTTL), MutableTTL: true, UniqueKeys: def.UniqueKeys,
 	}
 }
 

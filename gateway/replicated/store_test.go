@@ -40,7 +40,7 @@ type heard struct {
 
 // orders is a container that was made while the cluster ran.
 func orders(number uint64) cluster.Container {
-	return cluster.Container{Name: "orders", PartitionKey: []string{"/k"}, Number: number, DefaultTTL: 20, UniqueKeys: [][]string{{"/u"}, {"/v", "/w"}}}
+	return cluster.Container{Name: "orders", PartitionKey: []string{"/k"}, Number: number, DefaultTTL: 20, MutableTTL: true, UniqueKeys: [][]string{{"/u"}, {"/v", "/w"}}}
 }
 
 // whole is the group with which orders begins.
@@ -151,8 +151,8 @@ func TestForeignContainer(t *testing.T) {
 		"a longer key":              {func(d *engine.ContainerDef) { d.PartitionKey = []string{"/k", "/l"} }, false},
 		"no unique keys":            {func(d *engine.ContainerDef) { d.UniqueKeys = nil }, false},
 		"another unique key":        {func(d *engine.ContainerDef) { d.UniqueKeys = [][]string{{"/u"}, {"/v"}} }, false},
-		"no default ttl":            {func(d *engine.ContainerDef) { d.DefaultTTL = 0 }, false},
-		"a default ttl of for ever": {func(d *engine.ContainerDef) { d.DefaultTTL = engine.NoExpiry }, false},
+		"no default ttl":            {func(d *engine.ContainerDef) { d.DefaultTTL = 0 }, true},
+		"a default ttl of for ever": {func(d *engine.ContainerDef) { d.DefaultTTL = engine.NoExpiry }, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := open(t, heard{groups: []*topology.Group{whole(cluster.FirstNumber)}, containers: []cluster.Container{orders(cluster.FirstNumber)}})

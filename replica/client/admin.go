@@ -206,6 +206,19 @@ func (c *Client) SetIndexPolicy(ctx context.Context, name string, index engine.I
 	return c.anywhere(ctx, &protocol.Change{What: protocol.Redefine, Text: string(text)}, errNever, engine.ErrNoContainer, engine.ErrInvalid)
 }
 
+// SetDefaultTTL changes the default time to live of a container, in whole seconds: 0: no item expires, cluster.NoExpiry: only items
+// with a time of their own do. It returns when the cluster has decided so. The leader of each group follows when its node
+// hears of it, within moments if that reaches the metadata store; until then the group goes by the default before. What has
+// expired by then does not come back. It tries until the context ends; the default may be changed all the same. Errors: those of
+// SetIndexPolicy; engine.ErrInvalid too for a container that was made without mutable_ttl.
+func (c *Client) SetDefaultTTL(ctx context.Context, name string, seconds int64) error {
+	text, err := json.Marshal(cluster.Container{Name: name, DefaultTTL: seconds})
+	if err != nil {
+		return err
+	}
+	return c.anywhere(ctx, &protocol.Change{What: protocol.Retime, Text: string(text)}, errNever, engine.ErrNoContainer, engine.ErrInvalid)
+}
+
 // errNever is an error that no node answers.
 var errNever = errors.New("never")
 

@@ -88,10 +88,16 @@ type Container struct {
 	// DefaultTTL is how many seconds items live after their last write that do not say it. NoExpiry: for
 	// ever. 0: no item expires, whatever it says.
 	DefaultTTL int64 `json:"default_ttl,omitempty"`
+	// MutableTTL says that DefaultTTL can be changed while the cluster runs.
+	MutableTTL bool `json:"mutable_ttl,omitempty"`
+	// TTLRevision is the Revision that has set DefaultTTL, if that was changed, and FirstTTL is the default with which
+	// the groups of the container began then.
+	TTLRevision uint64 `json:"ttl_revision,omitempty"`
+	FirstTTL    int64  `json:"first_default_ttl,omitempty"`
 	// UniqueKeys are sets of paths, as those of engine.ContainerDef: no two items of a logical partition have the same
 	// values at all paths of a set.
 	UniqueKeys [][]string `json:"unique_keys,omitempty"`
-	// Revision counts the changes of Index while the cluster ran. Of two definitions with one number the
+	// Revision counts the changes of Index and DefaultTTL while the cluster ran. Of two definitions with one number the
 	// one with the higher revision is the newer.
 	Revision uint64 `json:"revision,omitempty"`
 }

@@ -3,6 +3,7 @@ package cluster
 import (
 	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -103,6 +104,32 @@ func TestDefinition(t *testing.T) {
 	}
 	if later := next.Later(); len(later) != 1 || later[0].Number != 2 || later[0].Name != "small" || len(c.Later()) != 0 {
 		t.Errorf("%+v", later)
+	}
+	lives := *c.Container("small")
+	lives.Number, lives.MutableTTL = 2, true
+	mutable := *c
+	mutable.Containers = slices.Clone(c.Containers)
+	for i := range mutable.Containers {
+		mutable.Containers[i].MutableTTL = mutable.Containers[i].Name == "small"
+	}
+	for i, seconds := range []int64{7, 0, 9} {
+		if did, err := lives.Retime(seconds); err != nil || !did {
+			t.Fatal(seconds, did, err)
+		}
+		if did, err := lives.Retime(seconds); err != nil || did {
+			t.Error("the same again: ", did, err)
+		}
+		later, err := mutable.Newest(lives)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := later.Container("small")
+		if got.DefaultTTL != seconds || got.TTLRevision != uint64(i+1) || got.Revision != uint64(i+1) || got.Def().DefaultTTL != engine.NoExpiry || !got.Fixed(mutable.Container("small")) {
+			t.Errorf("a default of %d: %+v", seconds, got)
+		}
+	}
+	if _, err := lives.Retime(-2); !errors.Is(err, engine.ErrInvalid) {
+		t.Error("a default of -2: ", err)
 	}
 	changed.Revision = 2
 	if same, err := next.Newest(changed); err != nil || same != next {

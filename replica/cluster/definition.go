@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -11,21 +12,59 @@ import (
 	"github.com/cleavestore/cleave/internal/definition"
 )
 
-// The definition of a container is the same on all nodes, except for a while the index policy. Indexes belong to
+// The definition of a container is the same on all nodes, except for a while the index policy and the default time to live. Indexes belong to
 // the files of one store: queries are right whatever is indexed, so nodes may take a change at different
-// times, and the entries of a group do not know of it. All else decides what an entry does, and
-// is fixed.
+// times, and the entries of a group do not know of it. The default time to live changes at an entry of each group,
+// which its leader proposes when its node has heard of the change. All else decides what an entry does, and is fixed.
 
 // NoExpiry as Container.DefaultTTL says that items live for ever that do not say it.
 const NoExpiry = -1
 
 // Def returns the container's definition in the store of each node.
 func (c *Container) Def() engine.ContainerDef {
-	def := engine.ContainerDef{PartitionKey: c.PartitionKey, MinPartitions: c.Partitions, Replicated: true, Index: c.Index, UniqueKeys: c.UniqueKeys}
-	if def.DefaultTTL = time.Duration(c.DefaultTTL) * time.Second; c.DefaultTTL == NoExpiry {
-		def.DefaultTTL = engine.NoExpiry
-	}
+	def := engine.ContainerDef{PartitionKey: c.PartitionKey, MinPartitions: c.Partitions, Replicated: true, Index: c.Index, MutableTTL: c.MutableTTL, UniqueKeys: c.UniqueKeys}
+	def.DefaultTTL = TTLOf(c.first())
 	return def
+}
+
+// TTLOf returns a Container.DefaultTTL as the engine has it.
+func TTLOf(seconds int64) time.Duration {
+	if seconds == NoExpiry {
+		return engine.NoExpiry
+	}
+	return time.Duration(seconds) * time.Second
+}
+
+// first returns the default time to live with which the groups of the container begin.
+func (c *Container) first() int64 {
+	if c.TTLRevision > 0 {
+		return c.FirstTTL
+	}
+	return c.DefaultTTL
+}
+
+// Retime changes the default time to live. It says whether that is a change. Error: engine.ErrInvalid.
+func (c *Container) Retime(seconds int64) (changed bool, err error) {
+	switch {
+	case c.DefaultTTL == seconds:
+		return false, nil
+	case !c.MutableTTL:
+		return false, fmt.Errorf("%w: container %q was made without mutable_ttl, so its default_ttl of %d stays", engine.ErrInvalid, c.Name, c.DefaultTTL)
+	}
+	if err = checkTTL(seconds); err != nil {
+		return false, fmt.Errorf("%w: container %q: %w", engine.ErrInvalid, c.Name, err)
+	}
+	c.FirstTTL = c.first()
+	c.Revision++
+	c.DefaultTTL, c.TTLRevision = seconds, c.Revision
+	return true, nil
+}
+
+func checkTTL(seconds int64) error {
+	if seconds < NoExpiry || seconds > math.MaxInt32 {
+		return fmt.Errorf("default_ttl %d: 0, -1, or 1 to %d seconds", seconds, math.MaxInt32)
+	}
+	return nil
 }
 
 // SecondsOf returns a default time to live of the engine as Container.DefaultTTL has it, in whole seconds.
@@ -38,15 +77,15 @@ func SecondsOf(ttl time.Duration) int64 {
 
 // checkDefinition checks what the store of each node will be given: one that cannot be would hold up every node.
 func (c *Container) checkDefinition() error {
-	if c.DefaultTTL < NoExpiry || c.DefaultTTL > math.MaxInt32 {
-		return fmt.Errorf("default_ttl %d: 0, -1, or 1 to %d seconds", c.DefaultTTL, math.MaxInt32)
+	if err := errors.Join(checkTTL(c.DefaultTTL), checkTTL(c.FirstTTL)); err != nil {
+		return err
 	}
 	if err := CheckIndex(c.Index); err != nil {
 		return err
 	}
 	def := c.Def()
 	in := definition.Def{
-		PartitionKey: def.PartitionKey, MinPartitions: def.MinPartitions, Replicated: true, Index: index.Policy(def.Index), DefaultTTL: def.DefaultTTL, UniqueKeys: def.UniqueKeys,
+		PartitionKey: def.PartitionKey, MinPartitions: def.MinPartitions, Replicated: true, Index: index.Policy(def.Index), DefaultTTL: def.DefaultTTL, MutableTTL: def.MutableTTL, UniqueKeys: def.UniqueKeys,
 	}
 	if err := in.Check(c.Name); err != nil {
 		return err
@@ -57,7 +96,7 @@ func (c *Container) checkDefinition() error {
 
 // Fixed reports whether two definitions are the same in all that cannot be changed.
 func (c *Container) Fixed(o *Container) bool {
-	return slices.Equal(c.PartitionKey, o.PartitionKey) && c.DefaultTTL == o.DefaultTTL &&
+	return slices.Equal(c.PartitionKey, o.PartitionKey) && c.first() == o.first() && c.MutableTTL == o.MutableTTL &&
 		slices.EqualFunc(c.UniqueKeys, o.UniqueKeys, slices.Equal[[]string])
 }
 
@@ -84,7 +123,7 @@ func SameIndex(a, b engine.IndexPolicy) bool {
 }
 
 // Newest returns the description with a container as some node or the metadata store knows it: With, if the
-// description has none of the name and the number, and else with the newer one of the two index policies.
+// description has none of the name and the number, and else with the newer index policy and default time to live of the two.
 // Errors: ErrDescription.
 func (c *Cluster) Newest(t Container) (*Cluster, error) {
 	at := slices.IndexFunc(c.Containers, func(o Container) bool { return o.Name == t.Name })
@@ -99,7 +138,11 @@ func (c *Cluster) Newest(t Container) (*Cluster, error) {
 	}
 	out := *c
 	out.Containers = slices.Clone(c.Containers)
-	out.Containers[at].Index, out.Containers[at].Revision = t.Index, t.Revision
+	now := &out.Containers[at]
+	now.Index, now.Revision = t.Index, t.Revision
+	if now.MutableTTL && t.TTLRevision > now.TTLRevision {
+		now.DefaultTTL, now.FirstTTL, now.TTLRevision = t.DefaultTTL, t.FirstTTL, t.TTLRevision
+	}
 	return &out, nil
 }
 

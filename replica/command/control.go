@@ -3,6 +3,7 @@ package command
 import (
 	"encoding/binary"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/cleavestore/cleave/engine"
@@ -15,11 +16,20 @@ import (
 //	|    1    |  1   |  8   |    kind 1: only the time
 //	+---------+------+------+
 //	kind 2, a split: right group | length | boundary, as its text
+//	kind 3, a default time to live: revision | seconds + 1; both uvarints
 type Control struct {
 	// Time is the present by the clock of the leader that has proposed the entry.
 	Time time.Time
 	// Split, if not nil, divides the range of the group at this entry.
 	Split *Split
+	// TTL, if not nil, changes the default time to live of the group's items at this entry.
+	TTL *TTL
+}
+
+// TTL is a default time to live. A change whose revision is not above that of an earlier one does nothing.
+type TTL struct {
+	Revision uint64 // above 0
+	Seconds  int64  // 0: nothing expires, -1: what has a time of its own, at most 2^31 - 1
 }
 
 // Split divides the range of a group. What lies below At stays with the group, the rest
@@ -33,6 +43,7 @@ const (
 	control     = 128
 	kindTime    = 1
 	kindSplit   = 2
+	kindTTL     = 3
 	mostControl = 1 << 10 // bytes of a boundary at most
 )
 
@@ -41,10 +52,14 @@ func (c *Control) Append(dst []byte) []byte {
 	kind := byte(kindTime)
 	if c.Split != nil {
 		kind = kindSplit
+	} else if c.TTL != nil {
+		kind = kindTTL
 	}
 	dst = binary.BigEndian.AppendUint64(append(dst, control, kind), uint64(c.Time.UnixMilli()))
 	if c.Split != nil {
 		dst = appendString(binary.AppendUvarint(dst, c.Split.Right), c.Split.At)
+	} else if c.TTL != nil {
+		dst = binary.AppendUvarint(binary.AppendUvarint(dst, c.TTL.Revision), uint64(c.TTL.Seconds+1))
 	}
 	return dst
 }
@@ -71,6 +86,12 @@ func DecodeControl(b []byte) (*Control, error) {
 		if r.err == nil && (c.Split.Right == 0 || len(c.Split.At) > mostControl) {
 			r.fail("split")
 		}
+	case kind == kindTTL:
+		revision, seconds := r.uvarint("revision"), r.uvarint("default time to live")
+		if r.err == nil && (revision == 0 || seconds > math.MaxInt32+1) {
+			r.fail("default time to live")
+		}
+		c.TTL = &TTL{Revision: revision, Seconds: int64(seconds) - 1}
 	case kind != kindTime:
 		r.tooNew("kind", kind)
 	}

@@ -13,6 +13,7 @@ import (
 // needed, and no command is taken for one.
 func TestControl(t *testing.T) {
 	for want, c := range map[string]*Control{
+		"800300000000000000070900":           {Time: time.UnixMilli(7), TTL: &TTL{Revision: 9, Seconds: -1}},
 		"80010000018bcfe5687b":               {Time: time.UnixMilli(1_700_000_000_123)},
 		"80020000018bcfe5687bac020430413142": {Time: time.UnixMilli(1_700_000_000_123), Split: &Split{Right: 300, At: "0A1B"}},
 	} {

@@ -132,7 +132,7 @@ func (g *Group) install(ctx context.Context, hard *pb.HardState, s *pb.Snapshot)
 		return err
 	}
 	g.durable, g.state = b.Index, next
-	return nil
+	return g.noteTTL()
 }
 
 // Apply applies entries to the partition and tells the node. ErrRetry: call it again later,

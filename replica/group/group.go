@@ -124,6 +124,7 @@ type Group struct {
 	state     state
 	levels    int    // of partition keys
 	expires   bool   // items may
+	revision  uint64 // of the newest change of the default time to live
 	held      uint64 // entry that the partition has applied
 	durable   uint64 // entry that it has durably
 	term      uint64 // and
@@ -193,7 +194,7 @@ func Open(ctx context.Context, cfg Config) (*Group, error) {
 	g := &Group{cfg: cfg, proposals: make(map[command.ID]uint64), streams: make(map[uint64]func() (io.ReadCloser, error)), probes: make(map[uint64]probe)}
 	rand.Read(g.boot[:]) // never fails
 	def := cfg.Container.Def()
-	g.levels, g.expires = max(1, len(def.PartitionKey)), def.DefaultTTL != 0
+	g.levels = max(1, len(def.PartitionKey))
 	if g.cfg.TimeEvery == 0 {
 		g.cfg.TimeEvery = time.Second
 	}
@@ -246,7 +247,7 @@ func Open(ctx context.Context, cfg Config) (*Group, error) {
 	if err != nil {
 		return nil, err
 	}
-	return g, nil
+	return g, g.noteTTL()
 }
 
 // firstRange returns the range of Config.

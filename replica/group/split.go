@@ -132,12 +132,24 @@ func (g *Group) applyControl(ctx context.Context, e *pb.Entry) error {
 				}
 			}
 			g.state.splits = append(g.state.splits, p)
+			if err = g.noteTTL(); err != nil {
+				return err
+			}
 			g.passed(c.Time)
 			g.lateReads()
 			return nil
 		}
 	}
+	if c.TTL != nil && g.cfg.Container.Def().MutableTTL {
+		entry.DefaultTTL = &engine.DefaultTTLChange{Revision: c.TTL.Revision, TTL: time.Duration(c.TTL.Seconds) * time.Second}
+		if c.TTL.Seconds < 0 {
+			entry.DefaultTTL.TTL = engine.NoExpiry
+		}
+	}
 	if _, err = g.applyAt(ctx, entry); err == nil {
+		err = g.noteTTL()
+	}
+	if err == nil {
 		g.passed(c.Time)
 		g.lateReads() // as fresh as when they were asked for
 	}

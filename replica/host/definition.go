@@ -7,6 +7,7 @@ import (
 
 	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/replica/cluster"
+	"github.com/cleavestore/cleave/replica/command"
 )
 
 // The definition of a container is in the description, and the store has it too. A change goes to containers.json
@@ -26,8 +27,10 @@ func (h *Host) ensure(ctx context.Context, t *cluster.Container) error {
 	} else if err != nil {
 		return err
 	}
-	if have := c.Def().DefaultTTL; have != def.DefaultTTL {
-		return fmt.Errorf("container %q: %w: default_ttl is %d, and this node has it with %d", t.Name, cluster.ErrDescription, t.DefaultTTL, cluster.SecondsOf(have))
+	if have := c.Def().DefaultTTL; c.Def().MutableTTL != def.MutableTTL {
+		return fmt.Errorf("container %q: %w: mutable_ttl is %v, and this node has it with %v", t.Name, cluster.ErrDescription, def.MutableTTL, c.Def().MutableTTL)
+	} else if have != def.DefaultTTL {
+		return fmt.Errorf("container %q: %w: default_ttl is %d, and this node has it with %d", t.Name, cluster.ErrDescription, cluster.SecondsOf(def.DefaultTTL), cluster.SecondsOf(have))
 	}
 	index := def.Index
 	def.Index = engine.IndexPolicy{}
@@ -58,7 +61,35 @@ func (h *Host) redefine(ctx context.Context, before *cluster.Cluster, t cluster.
 		return nil, err
 	}
 	h.described.Store(now)
+	h.proposeTTLs()
 	return now, nil
+}
+
+// proposeTTLs has the groups that this node leads propose the default time to live of their containers, where
+// they have an older one. The janitor calls it too: another node may lead by now, or a proposal was lost.
+func (h *Host) proposeTTLs() {
+	d := h.description()
+	for _, r := range h.replicas.all() {
+		t := d.Container(r.def.Container)
+		if t == nil || r.status.ttl.Load() >= t.TTLRevision || !r.status.leading.Load() {
+			continue
+		}
+		change := command.TTL{Revision: t.TTLRevision, Seconds: t.DefaultTTL}
+		r.do(func() {
+			if r.g != nil {
+				_ = r.g.ProposeTTL(change) // if it comes to nothing, the next call tries again
+			}
+		})
+	}
+}
+
+// RetimeEverywhere changes the default time to live of a container in the whole cluster, as Config.Retime does. Error: ErrChange, if the
+// cluster has no metadata store; those of Config.Retime.
+func (h *Host) RetimeEverywhere(ctx context.Context, name string, seconds int64) error {
+	if h.cfg.Retime == nil {
+		return fmt.Errorf("container %q: the cluster has no metadata store, so its default time to live stays: %w", name, ErrChange)
+	}
+	return h.cfg.Retime(ctx, name, seconds)
 }
 
 // RedefineEverywhere changes the index policy of a container in the whole cluster, as Config.Redefine does. Error: ErrChange, if the

@@ -107,6 +107,8 @@ type Config struct {
 	// Redefine changes the index policy of a container in the whole cluster, for a client. It returns when the
 	// cluster has decided so. Nil: no definition changes.
 	Redefine func(ctx context.Context, name string, index engine.IndexPolicy) error
+	// Retime is Redefine for the default time to live, in seconds.
+	Retime func(ctx context.Context, name string, seconds int64) error
 	// Changed is called when what this node knows of a group has changed: the range, the members,
 	// or who leads. It must not wait. Nil: nobody wants to know.
 	Changed func(group uint64)

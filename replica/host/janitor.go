@@ -16,7 +16,7 @@ import (
 // janitorTime is how often logs are looked at.
 const janitorTime = time.Second
 
-// janitor truncates the logs when they have grown, and vouches for a log that is idle.
+// janitor truncates the logs when they have grown, vouches for a log that is idle, and has groups take over a default time to live.
 func (h *Host) janitor() {
 	t := time.NewTicker(janitorTime)
 	defer t.Stop()
@@ -34,6 +34,7 @@ func (h *Host) janitor() {
 			}
 			kept = h.logged()
 		}
+		h.proposeTTLs()
 		before := appends
 		if appends = h.sync.count(); appends == before && vouched != appends {
 			if err := h.log.Vouch(); err != nil {

@@ -74,6 +74,7 @@ type replica struct {
 		known                                     atomic.Uint64          // newest entry of the log
 		time                                      atomic.Int64           // of the newest entry that was applied, in ms since 1970; 0: not known
 		confirmed                                 atomic.Pointer[moment] // when the newest round of reads began that was confirmed
+		ttl                                       atomic.Uint64          // revision of the default time to live
 		silent                                    atomic.Int64           // ticks since it has heard of a leader
 		failed                                    atomic.Pointer[error]
 	}
@@ -563,6 +564,7 @@ func (r *replica) publish() {
 	s.applied.Store(r.g.Applied())
 	s.silent.Store(int64(r.idle))
 	s.held.Store(r.g.Held())
+	s.ttl.Store(r.g.TTLRevision())
 	last, _ := r.log.LastIndex() // never fails
 	s.known.Store(last)
 	if at := r.g.Time(); !at.IsZero() {

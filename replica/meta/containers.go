@@ -40,7 +40,23 @@ func (s *Store) CreateContainer(ctx context.Context, t cluster.Container) (clust
 // SetIndexPolicy changes the index policy of a container, and returns its new definition. described is the container as the
 // description of the cluster has it, with its number, which counts if the store has none of the name; nil if there is none.
 // A policy that indexes the same as the present one changes nothing. Error: engine.ErrNoContainer.
-func (s *Store) SetIndexPolicy(ctx context.Context, name string, described *cluster.Container, index engine.IndexPolicy) (t cluster.Container, err error) {
+func (s *Store) SetIndexPolicy(ctx context.Context, name string, described *cluster.Container, index engine.IndexPolicy) (cluster.Container, error) {
+	return s.redefine(ctx, name, described, func(t *cluster.Container) (bool, error) {
+		if cluster.SameIndex(t.Index, index) {
+			return false, nil
+		}
+		t.Index = index
+		t.Revision++
+		return true, nil
+	})
+}
+
+// SetDefaultTTL is SetIndexPolicy for the default time to live, in seconds. Errors: engine.ErrNoContainer, those of cluster.Container.Retime.
+func (s *Store) SetDefaultTTL(ctx context.Context, name string, described *cluster.Container, seconds int64) (cluster.Container, error) {
+	return s.redefine(ctx, name, described, func(t *cluster.Container) (bool, error) { return t.Retime(seconds) })
+}
+
+func (s *Store) redefine(ctx context.Context, name string, described *cluster.Container, change func(*cluster.Container) (bool, error)) (t cluster.Container, err error) {
 	for {
 		got, err := s.client.Get(ctx, s.nameKey(name))
 		if err != nil {
@@ -75,11 +91,9 @@ func (s *Store) SetIndexPolicy(ctx context.Context, name string, described *clus
 		default: // the number was made in a store of before
 			return t, fmt.Errorf("container %q: %w", name, engine.ErrNoContainer)
 		}
-		if cluster.SameIndex(t.Index, index) {
-			return t, nil
+		if changed, err := change(&t); err != nil || !changed {
+			return t, err
 		}
-		t.Index = index
-		t.Revision++
 		value, err := json.Marshal(t)
 		if err != nil {
 			return t, err

@@ -20,6 +20,7 @@ const (
 	Drop                      // container Text, with all its groups: the one with number First; 0: whichever has the name; of no group
 	Create                    // the container that Text describes, as JSON of cluster.Container; of no group
 	Redefine                  // the container whose name Text has, as JSON of cluster.Container, gets the index policy there; of no group
+	Retime                    // the same for the default time to live there
 )
 
 // Change asks the leader of a group for a change.

@@ -71,7 +71,7 @@ func alter(ctx context.Context, h *host.Host, c *protocol.Change) (added uint64,
 		return 0, h.RemoveReplica(ctx, c.Group, c.First)
 	case protocol.Drop:
 		return 0, h.DropEverywhere(ctx, c.Text, c.First)
-	case protocol.Create, protocol.Redefine:
+	case protocol.Create, protocol.Redefine, protocol.Retime:
 		var t cluster.Container
 		if err := json.Unmarshal([]byte(c.Text), &t); err != nil {
 			return 0, fmt.Errorf("%w: container: %w", protocol.ErrInvalid, err)
@@ -79,7 +79,10 @@ func alter(ctx context.Context, h *host.Host, c *protocol.Change) (added uint64,
 		if c.What == protocol.Redefine {
 			return 0, h.RedefineEverywhere(ctx, t.Name, t.Index)
 		}
-		return 0, h.CreateEverywhere(ctx, cluster.Container{Name: t.Name, PartitionKey: t.PartitionKey, Partitions: t.Partitions, Index: t.Index, DefaultTTL: t.DefaultTTL, UniqueKeys: t.UniqueKeys})
+		if c.What == protocol.Retime {
+			return 0, h.RetimeEverywhere(ctx, t.Name, t.DefaultTTL)
+		}
+		return 0, h.CreateEverywhere(ctx, cluster.Container{Name: t.Name, PartitionKey: t.PartitionKey, Partitions: t.Partitions, Index: t.Index, DefaultTTL: t.DefaultTTL, MutableTTL: t.MutableTTL, UniqueKeys: t.UniqueKeys})
 	case protocol.Introduce:
 		if _, _, err := net.SplitHostPort(c.Text); err != nil || c.First == 0 || c.First > uint64(topology.MaxNode) {
 			return 0, fmt.Errorf("%w: node %d at %q", protocol.ErrInvalid, c.First, c.Text)

@@ -11,7 +11,8 @@ import (
 
 // Version is the version of the protocol: of what this package and package protocol encode. Both ends must
 // speak the same. Each change of a format raises it; tests of both packages hold the formats of a version. So does a change of
-// what replicas make of an entry, as version 3 has with the commands that a group remembers.
+// what replicas make of an entry, as version 3 has with the commands that a group remembers, and version 4 with
+// the entries that change a default time to live.
 const Version = 4
 
 // Kind says what a frame has.

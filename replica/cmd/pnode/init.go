@@ -80,7 +80,7 @@ func parseContainer(text string) (cluster.Container, error) {
 	if err != nil {
 		return cluster.Container{}, fmt.Errorf("container %q: partitions: %w", text, err)
 	}
-	return cluster.Container{Name: parts[0], PartitionKey: strings.Split(parts[1], ","), Partitions: n}, nil
+	return cluster.Container{Name: parts[0], PartitionKey: strings.Split(parts[1], ","), Partitions: n, MutableTTL: true}, nil
 }
 
 func nodeDir(dir string, node uint64) string { return filepath.Join(dir, fmt.Sprint("node", node)) }

@@ -31,6 +31,7 @@ type commands struct {
 	Move      moveCommand      `cmd:"" help:"Move a replica of a group from one node to another."`
 	Container containerCommand `cmd:"" help:"Make a container while the cluster runs."`
 	Index     indexCommand     `cmd:"" help:"Change what is indexed of a container."`
+	TTL       ttlCommand       `cmd:"" name:"ttl" help:"Change the default time to live of a container."`
 	Drop      dropCommand      `cmd:"" help:"Drop a container with all its items, for good."`
 	Backup    backupCommand    `cmd:"" help:"Back up every group of a cluster, each from one replica."`
 	Restore   restoreCommand   `cmd:"" help:"Write a backup to another cluster."`

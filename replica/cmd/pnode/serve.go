@@ -146,6 +146,15 @@ func (c *serveCommand) Run(ctx context.Context, e *environment) (err error) {
 			}
 			return fmt.Errorf("container %q: node %d is starting: %w", name, node, group.ErrBusy)
 		},
+		Retime: func(ctx context.Context, name string, seconds int64) error {
+			if m := part.Load(); m != nil {
+				return m.agent.SetDefaultTTL(ctx, name, seconds)
+			}
+			if d.Metadata == nil {
+				return fmt.Errorf("container %q: %w: %w", name, errNoMetadata, host.ErrChange)
+			}
+			return fmt.Errorf("container %q: node %d is starting: %w", name, node, group.ErrBusy)
+		},
 		Network: func(handler transport.Handler) (host.Network, error) {
 			return transport.New(transport.Config{Node: node, Credentials: creds, Incarnation: d.Incarnation, Peers: peers, Former: former, Listener: listener, Handler: handler}), nil
 		},

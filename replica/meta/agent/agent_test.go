@@ -347,7 +347,7 @@ func TestDropContainer(t *testing.T) {
 	if err := r.agents[2].DropContainer(ctx, "items", 0); !errors.Is(err, engine.ErrNoContainer) {
 		t.Error("once more: ", err)
 	}
-	next := cluster.Container{Name: "items", PartitionKey: []string{"/k"}, Partitions: 2}
+	next := cluster.Container{Name: "items", PartitionKey: []string{"/k"}, Partitions: 2, MutableTTL: true}
 	must(t, r.agents[2].CreateContainer(ctx, next))
 	if err := r.agents[1].CreateContainer(ctx, next); !errors.Is(err, engine.ErrExists) {
 		t.Error("the same name: ", err)
@@ -367,6 +367,26 @@ func TestDropContainer(t *testing.T) {
 		for _, h := range r.hosts {
 			if c, err := h.DB().Container("items"); err != nil || len(c.Def().Index.Include) == 0 {
 				return false
+			}
+		}
+		return true
+	})
+	for name, want := range map[string]error{"items": engine.ErrInvalid, "none": engine.ErrNoContainer} {
+		if err := r.agents[1].SetDefaultTTL(ctx, name, -2); !errors.Is(err, want) {
+			t.Errorf("a default time to live of -2 of %s: %v", name, err)
+		}
+	}
+	must(t, r.agents[1].SetDefaultTTL(ctx, "items", 60))
+	r.until("the default time to live", func() bool {
+		for _, h := range r.hosts {
+			c, err := h.DB().Container("items")
+			if err != nil {
+				return false
+			}
+			for _, p := range c.Partitions() {
+				if now, err := c.AppliedTTL(p.ID); !p.Absent && (err != nil || now.TTL != time.Minute) {
+					return false
+				}
 			}
 		}
 		return true

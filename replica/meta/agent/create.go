@@ -44,16 +44,28 @@ func (a *Agent) CreateContainer(ctx context.Context, t cluster.Container) error 
 // SetIndexPolicy changes the index policy of a container of the cluster. It is a host.Config.Redefine. Errors:
 // engine.ErrNoContainer; engine.ErrInvalid for a policy that cannot be; those of the metadata store.
 func (a *Agent) SetIndexPolicy(ctx context.Context, name string, index engine.IndexPolicy) error {
-	d := a.cfg.Host.Cluster()
-	described := d.Container(name)
-	if described != nil {
-		t := *described
-		t.Number = d.NumberOf(name)
-		described = &t
-	}
 	if err := cluster.CheckIndex(index); err != nil {
 		return fmt.Errorf("%w: container %q: %w", engine.ErrInvalid, name, err)
 	}
-	_, err := a.cfg.Store.SetIndexPolicy(ctx, name, described, index)
+	_, err := a.cfg.Store.SetIndexPolicy(ctx, name, a.described(name), index)
 	return err
+}
+
+// SetDefaultTTL changes the default time to live of a container of the cluster, in seconds. It is a host.Config.Retime. Errors:
+// engine.ErrNoContainer; engine.ErrInvalid for a default that cannot be, or cannot be changed; those of the metadata store.
+func (a *Agent) SetDefaultTTL(ctx context.Context, name string, seconds int64) error {
+	_, err := a.cfg.Store.SetDefaultTTL(ctx, name, a.described(name), seconds)
+	return err
+}
+
+// described returns a container with its number as the node knows it, nil if it knows none.
+func (a *Agent) described(name string) *cluster.Container {
+	d := a.cfg.Host.Cluster()
+	known := d.Container(name)
+	if known == nil {
+		return nil
+	}
+	t := *known
+	t.Number = d.NumberOf(name)
+	return &t
 }
