@@ -8,10 +8,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"math"
 	"net"
 	"net/url"
 	"os"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/partmap"
@@ -149,6 +153,9 @@ func Decode(b []byte) (*Cluster, error) {
 	if err := d.Decode(c); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrDescription, err)
 	}
+	if _, err := d.Token(); err != io.EOF {
+		return nil, fmt.Errorf("%w: something follows its end", ErrDescription)
+	}
 	if err := c.check(); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrDescription, err)
 	}
@@ -167,8 +174,8 @@ func (c *Cluster) check() error {
 		if n.ID == 0 || n.ID > uint64(topology.MaxNode) {
 			return fmt.Errorf("node %d: ids are from 1 to %d", n.ID, topology.MaxNode)
 		}
-		if _, _, err := net.SplitHostPort(n.Address); err != nil {
-			return fmt.Errorf("node %d: address %q is not host:port: %w", n.ID, n.Address, err)
+		if err := checkAddress(n.Address); err != nil {
+			return fmt.Errorf("node %d: %w", n.ID, err)
 		}
 		for _, o := range all[:i] {
 			if o.ID == n.ID || o.Address == n.Address && !o.Gone && !n.Gone {
@@ -204,9 +211,24 @@ func (c *Cluster) check() error {
 	return nil
 }
 
+// checkAddress returns an error for an address at which nobody can be reached.
+func checkAddress(a string) error {
+	_, port, err := net.SplitHostPort(a)
+	if err != nil {
+		return fmt.Errorf("address %q is not host:port: %w", a, err)
+	}
+	if n, err := strconv.Atoi(port); err == nil && (n < 1 || n > math.MaxUint16) {
+		return fmt.Errorf("address %q: ports are from 1 to %d", a, math.MaxUint16)
+	}
+	return nil
+}
+
 func (m *Metadata) check(c *Cluster) error {
 	if m == nil {
 		return nil
+	}
+	if strings.Contains(m.Name, "/") {
+		return fmt.Errorf("metadata: name %q has a slash", m.Name)
 	}
 	if m.Name == "" || (len(m.Members) == 0) == (len(m.Endpoints) == 0) {
 		return errors.New("metadata has a name, and members or endpoints")
@@ -220,14 +242,22 @@ func (m *Metadata) check(c *Cluster) error {
 			return fmt.Errorf("metadata: endpoints %q and %q: all have TLS, or none has", m.Endpoints[0], e)
 		}
 	}
+	taken := make(map[string]string) // by address
+	for _, n := range c.All() {
+		taken[n.Address] = fmt.Sprintf("node %d", n.ID)
+	}
 	for _, o := range m.Members {
 		if c.Node(o.Node) == nil {
 			return fmt.Errorf("metadata: there is no node %d", o.Node)
 		}
 		for _, a := range []string{o.Peer, o.Client} {
-			if _, _, err := net.SplitHostPort(a); err != nil {
-				return fmt.Errorf("metadata of node %d: address %q is not host:port: %w", o.Node, a, err)
+			if err := checkAddress(a); err != nil {
+				return fmt.Errorf("metadata of node %d: %w", o.Node, err)
 			}
+			if other := taken[a]; other != "" {
+				return fmt.Errorf("metadata of node %d: address %q is that of %s too", o.Node, a, other)
+			}
+			taken[a] = fmt.Sprintf("the etcd within node %d", o.Node)
 		}
 	}
 	return nil

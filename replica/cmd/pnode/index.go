@@ -1,10 +1,11 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
+	"strings"
 
 	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/internal/cli"
@@ -43,10 +44,13 @@ func parseIndex(text string) (p engine.IndexPolicy, err error) {
 	case "all":
 		return engine.IndexAll(), nil
 	}
-	d := json.NewDecoder(bytes.NewReader([]byte(text)))
+	d := json.NewDecoder(strings.NewReader(text))
 	d.DisallowUnknownFields()
 	if err = d.Decode(&p); err != nil {
 		return p, fmt.Errorf("index policy %q: %w", text, err)
+	}
+	if _, err = d.Token(); err != io.EOF {
+		return p, fmt.Errorf("index policy %q: something follows its end", text)
 	}
 	return p, cluster.CheckIndex(p)
 }

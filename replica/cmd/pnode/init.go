@@ -2,10 +2,12 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -24,7 +26,7 @@ const (
 type initCommand struct {
 	Dir        string   `arg:"" help:"Directory to be made, with one directory for each node and one for clients."`
 	Addresses  []string `help:"Addresses of the nodes, host:port; node 1 is the first." default:"127.0.0.1:7101,127.0.0.1:7102,127.0.0.1:7103"`
-	Containers []string `name:"container" help:"A container: name:partition key path:partitions. May be repeated." default:"items:/k:8"`
+	Containers []string `name:"container" help:"A container: name:partition key path:partitions, with commas between the paths of a hierarchical key. May be repeated." default:"items:/k:8" sep:"none"`
 	Etcd       []string `help:"URLs of an etcd that exists and is to keep the map; none: no map, so that nothing splits or moves by itself. Default: an etcd within the first three nodes, at their ports + 100 and + 200." placeholder:"URL"`
 	Name       string   `help:"Name of the cluster, which tells it from others in the same etcd." default:"cluster"`
 	Regions    []string `help:"Regions of the nodes, in the order of the addresses. Groups begin in the first one." placeholder:"REGION"`
@@ -34,6 +36,9 @@ type initCommand struct {
 
 // Run implements the command.
 func (c *initCommand) Run(e *environment) error {
+	if err := c.check(); err != nil {
+		return cli.Usage(err)
+	}
 	d := cluster.Cluster{}
 	for i, a := range c.Addresses {
 		n := cluster.Node{ID: uint64(i + 1), Address: a, Region: at(c.Regions, i), Zone: at(c.Zones, i)}
@@ -71,16 +76,44 @@ func (c *initCommand) Run(e *environment) error {
 	return nil
 }
 
-func parseContainer(text string) (cluster.Container, error) {
-	parts := strings.Split(text, ":")
-	if len(parts) != 3 {
-		return cluster.Container{}, fmt.Errorf("container %q: it is name:path:partitions", text)
+// check returns an error for flags that do not fit each other.
+func (c *initCommand) check() error {
+	for _, f := range []struct {
+		name  string
+		given int
+	}{{"--regions", len(c.Regions)}, {"--zones", len(c.Zones)}} {
+		if f.given != 0 && f.given != len(c.Addresses) {
+			return fmt.Errorf("%s has %d values, and there are %d addresses: each address has one", f.name, f.given, len(c.Addresses))
+		}
 	}
-	n, err := strconv.Atoi(parts[2])
+	if len(c.Etcd) > 1 && slices.Contains(c.Etcd, "none") {
+		return errors.New("--etcd is none, or has URLs")
+	}
+	return checkReaders(c.Readers, c.Regions)
+}
+
+// checkReaders returns an error for readers in a region that has no node: there would never be any.
+func checkReaders(readers, regions []string) error {
+	for _, r := range readers {
+		if !slices.Contains(regions, r) {
+			return fmt.Errorf("--readers: no node is in region %q", r)
+		}
+	}
+	return nil
+}
+
+// parseContainer reads name:path:partitions. A name may have colons, as may a path: the first path begins with the
+// first slash behind a colon, and no name has a slash.
+func parseContainer(text string) (cluster.Container, error) {
+	at, last := strings.Index(text, ":/"), strings.LastIndexByte(text, ':')
+	if at < 0 || at == last {
+		return cluster.Container{}, fmt.Errorf("container %q: it is name:path:partitions, and a path begins with a slash", text)
+	}
+	n, err := strconv.Atoi(text[last+1:])
 	if err != nil {
 		return cluster.Container{}, fmt.Errorf("container %q: partitions: %w", text, err)
 	}
-	return cluster.Container{Name: parts[0], PartitionKey: strings.Split(parts[1], ","), Partitions: n, MutableTTL: true}, nil
+	return cluster.Container{Name: text[:at], PartitionKey: strings.Split(text[at+1:last], ","), Partitions: n, MutableTTL: true}, nil
 }
 
 func nodeDir(dir string, node uint64) string { return filepath.Join(dir, fmt.Sprint("node", node)) }

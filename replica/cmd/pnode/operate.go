@@ -187,6 +187,16 @@ func (c *containerCommand) Run(ctx context.Context, e *environment) error {
 		return err
 	}
 	defer o.close()
+	var regions []string
+	for _, n := range o.d.All() {
+		regions = append(regions, n.Region)
+	}
+	for _, n := range p.Nodes { // it may have joined since the description was written
+		regions = append(regions, n.Region)
+	}
+	if err = checkReaders(c.Readers, regions); err != nil {
+		return cli.Usage(err)
+	}
 	if slices.ContainsFunc(p.Dropped, func(d meta.Dropped) bool { return d.Name == t.Name && !d.Released }) {
 		return fmt.Errorf("container %q is being dropped, and its name stays taken until then. What that waits for is shown by: pnode drop %s %s --yes", t.Name, c.Dir, t.Name)
 	}

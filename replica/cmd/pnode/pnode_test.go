@@ -113,3 +113,35 @@ func TestInitAndStatus(t *testing.T) {
 		t.Errorf("a container without a path: status %d", status)
 	}
 }
+
+// TestInitFlags: what cannot be a cluster is refused before a file is made, and each container is made as it is written.
+func TestInitFlags(t *testing.T) {
+	for want, args := range map[string][]string{
+		"--regions has 2 values":    {"--regions", "eu,us"},
+		"--zones has 4 values":      {"--zones", "a,b,c,d"},
+		`no node is in region "us"`: {"--regions", "eu,eu,asia", "--readers", "us"},
+		"none, or has URLs":         {"--etcd", "none", "--etcd", "http://e:1"},
+		"that of node 2 too":        {"--addresses", "127.0.0.1:7000,127.0.0.1:7100,127.0.0.1:7300"},
+		"has a slash":               {"--name", "a/b"},
+		"begins with a slash":       {"--container", "orders:tenant:4"},
+	} {
+		dir := filepath.Join(t.TempDir(), "cluster")
+		if status, _, errs := run(t, append([]string{"init", dir}, args...)...); status == 0 || !strings.Contains(errs, want) {
+			t.Errorf("%v: status %d, %s", args, status, errs)
+		}
+		if _, err := os.Stat(dir); err == nil {
+			t.Errorf("%v: there are files", args)
+		}
+	}
+	dir := filepath.Join(t.TempDir(), "cluster")
+	if status, _, errs := run(t, "init", dir, "--container", "full:/a,/b/c:2", "--container", "a:b:/x:y:1"); status != 0 {
+		t.Fatalf("status %d: %s", status, errs)
+	}
+	d, err := cluster.Load(filepath.Join(dir, descriptionName))
+	if err != nil || len(d.Containers) != 2 || fmt.Sprint(d.Containers[0].PartitionKey) != "[/a /b/c]" || d.Containers[1].Name != "a:b" || d.Containers[1].PartitionKey[0] != "/x:y" || d.Containers[1].Partitions != 1 {
+		t.Errorf("%+v, %v", d, err)
+	}
+	if _, err := parseIndex("{} {}"); err == nil {
+		t.Error("two policies")
+	}
+}
