@@ -14,14 +14,11 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
-	"sync"
 	"time"
 
-	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/internal/humanize"
+	"github.com/cleavestore/cleave/internal/vfs"
 	"github.com/cleavestore/cleave/partmap"
-	"github.com/cleavestore/cleave/replica/client"
 	"github.com/cleavestore/cleave/replica/cluster"
 	"github.com/cleavestore/cleave/replica/host"
 	"github.com/cleavestore/cleave/replica/topology"
@@ -63,7 +60,7 @@ type backupCommand struct {
 }
 
 // Run implements the command.
-func (c *backupCommand) Run(ctx context.Context, e *environment) error {
+func (c *backupCommand) Run(ctx context.Context, e *environment) (err error) {
 	o, err := newOperator(c.Dir, &c.etcdFlags)
 	if err != nil {
 		return err
@@ -72,6 +69,12 @@ func (c *backupCommand) Run(ctx context.Context, e *environment) error {
 	if err = os.Mkdir(c.Target, 0o700); err != nil {
 		return err
 	}
+	// Without backup.json the files are of no use, and the command can be repeated with the same name.
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.RemoveAll(c.Target))
+		}
+	}()
 	b := backup{Format: backupFormat}
 	if o.store != nil && c.Region == "" {
 		p, failed := o.picture(ctx)
@@ -86,6 +89,7 @@ func (c *backupCommand) Run(ctx context.Context, e *environment) error {
 		b.Containers = append(b.Containers, made[name])
 	}
 	b.Containers = newest(o.present(), b.Containers)
+	known := b.numbers(o.present())
 	// Until no group has split or moved since it was exported, and all are known: a node that has just
 	// started does not tell of its groups yet, and one answer may come long before the others.
 	for until := time.Now().Add(c.Wait); ; {
@@ -93,6 +97,9 @@ func (c *backupCommand) Run(ctx context.Context, e *environment) error {
 		o.client.Refresh(ctx)
 		for _, g := range o.client.Descriptors() {
 			if g.Epoch == 0 || done[g.ID].Epoch == g.Epoch { // 0: only the description tells of it
+				continue
+			}
+			if !known[g.ID.Number()] { // of a container that was made meanwhile, or was dropped
 				continue
 			}
 			again = true
@@ -128,10 +135,12 @@ func (c *backupCommand) Run(ctx context.Context, e *environment) error {
 	if err != nil {
 		return err
 	}
-	if err = writeSynced(filepath.Join(c.Target, backupName), func(w io.Writer) error {
-		_, failed := w.Write(append(content, '\n'))
-		return failed
-	}); err != nil {
+	fs, err := vfs.OpenRoot(c.Target)
+	if err != nil {
+		return err
+	}
+	// It makes the names of all files durable too.
+	if err = vfs.WriteFileAtomic(fs, backupName+".tmp", backupName, append(content, '\n')); err != nil {
 		return err
 	}
 	fmt.Fprintf(e.stdout, "%s: %d groups of %d containers\n", c.Target, len(b.Groups), len(b.Containers))
@@ -186,7 +195,7 @@ func (o *operator) remnants(ctx context.Context, region string) (map[topology.Gr
 			continue
 		}
 		for _, t := range s.Status.Containers {
-			if !o.dropped[t.Number] {
+			if !o.dropped[t.Number] && newer(&t, made) {
 				made[t.Name] = t
 			}
 		}
@@ -257,6 +266,22 @@ func newest(d *cluster.Cluster, later []cluster.Container) []cluster.Container {
 	return out
 }
 
+// newer reports whether a definition is newer than the one of its name that is known: numbers are never given again, and of one
+// container each change of the definition has a higher revision.
+func newer(t *cluster.Container, made map[string]cluster.Container) bool {
+	known := made[t.Name]
+	return cmp.Or(cmp.Compare(t.Number, known.Number), cmp.Compare(t.Revision, known.Revision)) > 0
+}
+
+// numbers returns the numbers of the containers of the backup.
+func (b *backup) numbers(d *cluster.Cluster) map[uint64]bool {
+	out := make(map[uint64]bool, len(b.Containers))
+	for _, t := range b.Containers {
+		out[cmp.Or(t.Number, d.NumberOf(t.Name))] = true
+	}
+	return out
+}
+
 func compareGroups(x, y *backupGroup) int {
 	switch {
 	case x.Container != y.Container && x.Container < y.Container, x.Container == y.Container && x.Min < y.Min:
@@ -267,8 +292,13 @@ func compareGroups(x, y *backupGroup) int {
 	return 1
 }
 
-// whole returns an error unless the groups of each container cover all keys once.
+// whole returns an error unless the groups of each container cover all keys once, and each group is of a container.
 func (b *backup) whole() error {
+	for _, g := range b.Groups {
+		if !slices.ContainsFunc(b.Containers, func(t cluster.Container) bool { return t.Name == g.Container }) {
+			return fmt.Errorf("group %d is of container %q, of which there is no definition", g.ID, g.Container)
+		}
+	}
 	for _, t := range b.Containers {
 		end := partmap.MinEPK().String()
 		for _, g := range b.Groups {
@@ -284,157 +314,4 @@ func (b *backup) whole() error {
 		}
 	}
 	return nil
-}
-
-type restoreCommand struct {
-	Backup string `arg:"" help:"Directory that backup has made."`
-	Dir    string `arg:"" help:"Directory of another cluster, which runs and has the containers."`
-	Writes int    `help:"Writes at once." default:"32"`
-}
-
-// Run implements the command.
-func (c *restoreCommand) Run(ctx context.Context, e *environment) error {
-	content, err := os.ReadFile(filepath.Join(c.Backup, backupName))
-	if err != nil {
-		return fmt.Errorf("%s is no complete backup: %w", c.Backup, err)
-	}
-	var b backup
-	if err = json.Unmarshal(content, &b); err != nil || b.Format != backupFormat {
-		return fmt.Errorf("%s: format %d, this program knows %d: %v", filepath.Join(c.Backup, backupName), b.Format, backupFormat, err)
-	}
-	if err = b.whole(); err != nil {
-		return err
-	}
-	cl, _, err := openClient(c.Dir)
-	if err != nil {
-		return err
-	}
-	defer cl.Close()
-	cl.Refresh(ctx)
-	for _, t := range b.Containers {
-		if cl.GroupOf(t.Name, engine.StringKey("")) == 0 && !slices.ContainsFunc(cl.Descriptors(), func(g *topology.Group) bool { return g.Container == t.Name }) {
-			return fmt.Errorf("the cluster has no container %q: pnode container %s %s", t.Name, c.Dir, arguments(&t))
-		}
-	}
-	total := int64(0)
-	for _, g := range b.Groups {
-		n, err := c.restore(ctx, cl, &b, &g)
-		if err != nil {
-			return fmt.Errorf("group %d: %w", g.ID, err)
-		}
-		total += n
-		fmt.Fprintf(e.stdout, "group %d of %s: %d items\n", g.ID, g.Container, n)
-	}
-	fmt.Fprintf(e.stdout, "%d items of %d groups are in %s\n", total, len(b.Groups), c.Dir)
-	return nil
-}
-
-// arguments returns how a container is written for pnode container.
-func arguments(t *cluster.Container) string {
-	out := fmt.Sprintf("%s:%s:%d", t.Name, strings.Join(t.PartitionKey, ","), t.Partitions)
-	if policy, err := json.Marshal(t.Index); err == nil && string(policy) != "{}" {
-		out += " --index '" + string(policy) + "'"
-	}
-	if t.DefaultTTL != 0 {
-		out += fmt.Sprint(" --ttl=", t.DefaultTTL)
-	}
-	for _, paths := range t.UniqueKeys {
-		out += " --unique " + strings.Join(paths, ",")
-	}
-	return out
-}
-
-// restore writes what a group has to another cluster. It reads it in a store of its own, which it
-// removes.
-func (c *restoreCommand) restore(ctx context.Context, cl *client.Client, b *backup, g *backupGroup) (n int64, err error) {
-	file, err := os.Open(filepath.Join(c.Backup, filepath.Base(g.File)))
-	if err != nil {
-		return 0, err
-	}
-	defer file.Close()
-	sum := sha256.New()
-	if _, err = io.Copy(sum, file); err != nil {
-		return 0, err
-	}
-	if got := hex.EncodeToString(sum.Sum(nil)); got != g.SHA256 {
-		return 0, fmt.Errorf("%s has the digest %s, not %s: %w", file.Name(), got, g.SHA256, engine.ErrCorrupt)
-	}
-	if _, err = file.Seek(0, io.SeekStart); err != nil {
-		return 0, err
-	}
-	dir, err := os.MkdirTemp("", "pnode-restore")
-	if err != nil {
-		return 0, err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	db, err := engine.Open(ctx, dir, &engine.Options{MaxPartitionBytes: -1})
-	if err != nil {
-		return 0, err
-	}
-	defer func() { err = errors.Join(err, db.Close()) }()
-	var def engine.ContainerDef
-	for _, t := range b.Containers {
-		if t.Name == g.Container {
-			def = t.Def()
-		}
-	}
-	def.MinPartitions = 1
-	t, err := db.EnsureContainer(ctx, g.Container, def)
-	if err != nil {
-		return 0, err
-	}
-	for _, at := range []string{g.Min, g.Max} {
-		if err = cutAt(ctx, t, at); err != nil {
-			return 0, err
-		}
-	}
-	if _, err = t.InstallPartition(ctx, file); err != nil {
-		return 0, err
-	}
-	return c.copy(ctx, cl, t)
-}
-
-// cutAt splits the partition that has a boundary inside of it; there is none at the ends of all.
-func cutAt(ctx context.Context, t *engine.Container, at string) error {
-	for _, p := range t.Partitions() {
-		if p.Min < at && at < p.Max {
-			job, err := t.Split(ctx, p.ID, &engine.SplitOptions{At: at})
-			if err != nil {
-				return err
-			}
-			return job.Wait(ctx)
-		}
-	}
-	return nil
-}
-
-// restoreTime bounds how long one write is tried.
-const restoreTime = time.Minute
-
-// copy writes all items of a container to the cluster, and returns how many they were.
-func (c *restoreCommand) copy(ctx context.Context, cl *client.Client, t *engine.Container) (n int64, err error) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	var tasks sync.WaitGroup
-	places := make(chan struct{}, max(c.Writes, 1))
-	for it, failed := range t.ScanAll(ctx, nil) {
-		if failed != nil {
-			cancel(failed)
-			break
-		}
-		n++
-		body := slices.Clone(it.Body)
-		places <- struct{}{}
-		tasks.Go(func() {
-			defer func() { <-places }()
-			each, end := context.WithTimeout(ctx, restoreTime)
-			defer end()
-			_, err := cl.Upsert(each, t.Name(), it.Key, body)
-			if err != nil && !errors.Is(err, client.ErrResults) {
-				cancel(fmt.Errorf("item %q: %w", it.ID, err))
-			}
-		})
-	}
-	tasks.Wait()
-	return n, context.Cause(ctx)
 }

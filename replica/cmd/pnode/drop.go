@@ -72,11 +72,14 @@ func (o *operator) showDrop(ctx context.Context, e *environment, number uint64, 
 
 // awaitDrop waits until the name of a container that was dropped is free, and says what it waits for.
 func (o *operator) awaitDrop(ctx context.Context, e *environment, d meta.Dropped) error {
+	begun := func(err error) error {
+		return &unfinished{fmt.Sprintf("container %q (number %d) is dropped, and its name may stay taken for a while", d.Name, d.Number), err}
+	}
 	last := ""
 	for {
 		p, err := o.picture(ctx)
 		if err != nil {
-			return fmt.Errorf("container %q (number %d) is dropped, and its name may stay taken for a while: %w", d.Name, d.Number, err)
+			return begun(err)
 		}
 		var unheard, silent []uint64
 		for _, s := range statusOf(ctx, o.client, o.d) {
@@ -108,7 +111,7 @@ func (o *operator) awaitDrop(ctx context.Context, e *environment, d meta.Dropped
 			last = line
 		}
 		if err = wait(ctx); err != nil {
-			return err
+			return begun(err)
 		}
 	}
 }

@@ -51,6 +51,19 @@ func main() {
 	os.Exit(execute(cli.Interruptible(), os.Args[1:], &environment{os.Stdout, os.Stderr}))
 }
 
+// unfinished is the error of a command that has begun something and ends before that does. What has become of it
+// is said also if the command was interrupted.
+type unfinished struct {
+	so  string
+	err error
+}
+
+// Error implements error.
+func (u *unfinished) Error() string { return u.so + ": " + u.err.Error() }
+
+// Unwrap returns the cause.
+func (u *unfinished) Unwrap() error { return u.err }
+
 func execute(ctx context.Context, args []string, e *environment) int {
 	err := cli.Run("pnode", new(commands), args,
 		kong.Description("Nodes of a cluster of Cleave: physical partitions as Raft groups."),
@@ -59,7 +72,11 @@ func execute(ctx context.Context, args []string, e *environment) int {
 		return cli.ExitOK
 	}
 	var usage *cli.UsageError
+	var rest *unfinished
 	switch {
+	case errors.As(err, &rest) && ctx.Err() != nil:
+		cli.PrintError(e.stderr, "pnode", err)
+		return cli.ExitInterrupted
 	case errors.Is(err, context.Canceled) && ctx.Err() != nil:
 		return cli.ExitInterrupted
 	case errors.As(err, &usage):

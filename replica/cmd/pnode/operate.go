@@ -217,12 +217,16 @@ func (c *containerCommand) Run(ctx context.Context, e *environment) error {
 	if t, err = o.store.CreateContainer(ctx, t); err != nil {
 		return err
 	}
+	n := 0
+	begun := func(err error) error {
+		return &unfinished{fmt.Sprintf("container %q is made; %d of its %d groups have told of a leader", t.Name, n, t.Partitions), err}
+	}
 	for {
 		p, err := o.picture(ctx)
 		if err != nil {
-			return err
+			return begun(err)
 		}
-		n := 0
+		n = 0
 		for _, g := range p.Groups {
 			if g.ID.Number() == t.Number {
 				n++
@@ -233,7 +237,7 @@ func (c *containerCommand) Run(ctx context.Context, e *environment) error {
 			return nil
 		}
 		if err = wait(ctx); err != nil {
-			return fmt.Errorf("container %q is made; %d of its %d groups have a leader: %w", t.Name, n, t.Partitions, err)
+			return begun(err)
 		}
 	}
 }
@@ -330,7 +334,7 @@ func (c *drainCommand) Run(ctx context.Context, e *environment) error {
 			last = line
 		}
 		if err = wait(ctx); err != nil {
-			return fmt.Errorf("the drain goes on, and ends with --undo: %w", err)
+			return &unfinished{fmt.Sprintf("the drain goes on, until pnode drain %s %d --undo", c.Dir, c.Node), err}
 		}
 	}
 }
@@ -380,10 +384,14 @@ func (c *moveCommand) Run(ctx context.Context, e *environment) error {
 	for {
 		select {
 		case err = <-moved:
-			if err == nil {
-				fmt.Fprintf(e.stdout, "group %d is on node %d, and not on node %d\n", c.Group, c.To, c.From)
+			switch {
+			case errors.Is(err, context.Canceled):
+				return &unfinished{fmt.Sprintf("the move of group %d may be half done, and the same command completes it", c.Group), err}
+			case err != nil:
+				return err
 			}
-			return err
+			fmt.Fprintf(e.stdout, "group %d is on node %d, and not on node %d\n", c.Group, c.To, c.From)
+			return nil
 		case <-time.After(lookEvery):
 		}
 		line := o.progress(ctx, c.Group, c.To)

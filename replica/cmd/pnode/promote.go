@@ -73,6 +73,7 @@ type promotion struct {
 	best   map[uint64]*remnant          // by group
 	voters map[uint64]bool              // nodes that the readers know as those of voters
 	answer map[uint64]bool              // nodes that have answered
+	heard  map[uint64][]uint64          // numbers of dropped containers of which a node has heard, by node
 	made   map[string]cluster.Container // or changed, while the cluster ran
 	// dropped are the numbers of containers of which a node knows that they were dropped.
 	dropped []uint64
@@ -82,7 +83,7 @@ type promotion struct {
 func newPromotion(d *cluster.Cluster, region string) *promotion {
 	return &promotion{
 		d: d, region: region, best: make(map[uint64]*remnant), voters: make(map[uint64]bool),
-		answer: make(map[uint64]bool), made: make(map[string]cluster.Container),
+		answer: make(map[uint64]bool), heard: make(map[uint64][]uint64), made: make(map[string]cluster.Container),
 	}
 }
 
@@ -92,6 +93,7 @@ func (p *promotion) hear(s *nodeStatus) error {
 		return nil
 	}
 	p.answer[s.Node] = true
+	p.heard[s.Node] = s.Status.Dropped
 	for _, t := range s.Status.Containers {
 		if slices.Contains(p.dropped, t.Number) {
 			continue
@@ -99,7 +101,7 @@ func (p *promotion) hear(s *nodeStatus) error {
 		if known, found := p.made[t.Name]; found && known.Number != t.Number {
 			return fmt.Errorf("container %q has number %d on one node and %d on node %d", t.Name, known.Number, t.Number, s.Node)
 		}
-		if t.Revision >= p.made[t.Name].Revision {
+		if newer(&t, p.made) {
 			p.made[t.Name] = t
 		}
 	}
@@ -173,6 +175,9 @@ func (p *promotion) next() (*cluster.Cluster, error) {
 	for _, name := range slices.Sorted(maps.Keys(p.made)) {
 		later = append(later, p.made[name])
 	}
+	if err = p.rename(d); err != nil {
+		return nil, err
+	}
 	d.Containers = newest(d, later)
 	for i := range d.Containers {
 		t := &d.Containers[i]
@@ -190,6 +195,26 @@ func (p *promotion) next() (*cluster.Cluster, error) {
 		return nil, fmt.Errorf("the nodes of region %q that answer do not have each key once: %w", p.region, err)
 	}
 	return d, p.moveMetadata(d)
+}
+
+// rename gives the containers that have taken the names of dropped ones of the description the places of these there. Nodes that
+// come later know only the description, and the others keep their places, and so the ids of their groups. A node that has not heard of
+// the drop has the old container under the name, and would take what it has for the new one.
+func (p *promotion) rename(d *cluster.Cluster) error {
+	for i := range d.Containers {
+		t, taken := p.made[d.Containers[i].Name]
+		before := d.NumberOf(d.Containers[i].Name)
+		if !taken || t.Number == before || !slices.Contains(p.dropped, before) {
+			continue
+		}
+		for _, node := range slices.Sorted(maps.Keys(p.answer)) {
+			if !slices.Contains(p.heard[node], before) {
+				return fmt.Errorf("container %q was dropped and made again, and node %d has not heard of that. End the node and promote again; then put another one in its place: pnode add DIR --replaces %d", t.Name, node, node)
+			}
+		}
+		d.Containers[i] = t
+	}
+	return nil
 }
 
 // moveMetadata gives the next incarnation a metadata store: an etcd within nodes of the region, or other
