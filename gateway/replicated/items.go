@@ -3,7 +3,6 @@ package replicated
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
@@ -14,6 +13,8 @@ import (
 	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/gateway"
 	"github.com/cleavestore/cleave/internal/cost"
+	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/jsondoc"
 	"github.com/cleavestore/cleave/replica/client"
 	"github.com/cleavestore/cleave/replica/cluster"
 	"github.com/cleavestore/cleave/replica/command"
@@ -77,6 +78,9 @@ func (c *items) SetThroughput(context.Context, float64) error { return nil }
 
 // Read implements gateway.Items.
 func (c *items) Read(ctx context.Context, key engine.PartitionKey, id string) (engine.Item, error) {
+	if err := c.checkID(ctx, key, id); err != nil {
+		return engine.Item{}, err
+	}
 	within, cancel := c.s.bound(ctx)
 	defer cancel()
 	it, err := c.s.view(ctx).Read(within, c.name, key, id)
@@ -169,7 +173,7 @@ func (c *items) write(ctx context.Context, kind command.Kind, doc []byte, o *eng
 		return engine.Meta{}, err
 	}
 	if o.Key.Valid() && o.Key != key {
-		return engine.Meta{}, fmt.Errorf("%w: the document has the partition key %s, %s is given", engine.ErrKeyMismatch, key, o.Key)
+		return engine.Meta{}, fmt.Errorf("%w: the document has %s, not %s", engine.ErrKeyMismatch, key, o.Key)
 	}
 	metas, err := c.charged(ctx, o.Charge, key, command.Operation{Kind: kind, Body: doc, TTL: o.TTL, IfMatch: o.IfMatch})
 	if err != nil {
@@ -180,6 +184,9 @@ func (c *items) write(ctx context.Context, kind command.Kind, doc []byte, o *eng
 
 // Delete implements gateway.Items.
 func (c *items) Delete(ctx context.Context, key engine.PartitionKey, id string, o *engine.WriteOptions) error {
+	if err := c.checkID(ctx, key, id); err != nil {
+		return err
+	}
 	if o == nil {
 		o = &engine.WriteOptions{}
 	}
@@ -220,7 +227,7 @@ func (c *items) batch(ctx context.Context, key engine.PartitionKey, ops ...comma
 			metas[i].ID = idOf(ops[i].Body)
 		}
 	}
-	return metas, answer(ctx, err)
+	return metas, answer(ctx, bare(err))
 }
 
 // done reports whether each item is as operations leave it which were decided, one way or the other. A document has a time and a resource id, so what is
@@ -245,13 +252,37 @@ func (c *items) done(within, ctx context.Context, key engine.PartitionKey, ops [
 	return metas, true
 }
 
-// idOf returns the id of a document.
-func idOf(doc []byte) string {
-	var of struct {
-		ID string `json:"id"`
+// idOf returns the id of a document that KeyOf has read. Names of members differ by case: package encoding/json would take Id for it too.
+func idOf(doc []byte) (id string) {
+	var buf []byte
+	jsondoc.Members(doc, func(name []byte, v jsondoc.Value) {
+		if string(name) == "id" {
+			id = string(v.Bytes(&buf))
+		}
+	})
+	return id
+}
+
+// checkID returns the error for an id that no item can have, as the engine says it: an error that comes from a node says only its kind.
+func (c *items) checkID(ctx context.Context, key engine.PartitionKey, id string) error {
+	if 0 < len(id) && len(id) <= item.MaxID {
+		return nil
 	}
-	_ = json.Unmarshal(doc, &of) // KeyOf has read it
-	return of.ID
+	_, err := c.Container.Read(ctx, key, id)
+	return err
+}
+
+// bare returns a refusal without the number of the operation, which is not that of the client's operation.
+func bare(err error) error {
+	if of, ok := errors.AsType[*engine.UniqueKeyError](err); ok {
+		return of
+	}
+	for _, kind := range []error{engine.ErrExists, engine.ErrNotFound, engine.ErrPrecondition} {
+		if errors.Is(err, kind) {
+			return kind
+		}
+	}
+	return err
 }
 
 // deletePage is how many items of a logical partition are deleted at once.

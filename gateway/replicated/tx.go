@@ -109,6 +109,9 @@ func (t *tx) look(id string) (*version, error) {
 	if v := t.seen[id]; v != nil {
 		return v, nil
 	}
+	if err := t.c.checkID(t.ctx, t.key, id); err != nil {
+		return nil, err
+	}
 	within, cancel := t.c.s.bound(t.ctx)
 	defer cancel()
 	it, err := t.c.s.newest(t.ctx).Read(within, t.c.name, t.key, id)
@@ -164,7 +167,7 @@ func (t *tx) write(kind command.Kind, doc []byte, o *engine.WriteOptions) error 
 		return err
 	}
 	if key != t.key {
-		return fmt.Errorf("%w: the document has the partition key %s, the transaction is about %s", engine.ErrKeyMismatch, key, t.key)
+		return fmt.Errorf("%w: the document has %s, not %s", engine.ErrKeyMismatch, key, t.key)
 	}
 	v, err := t.look(idOf(doc))
 	switch {
