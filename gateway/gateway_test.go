@@ -246,9 +246,16 @@ func TestItems(t *testing.T) {
 	s.do(412, "PATCH", one, onETag, key...)
 	s.do(400, "PATCH", one, `{"condition":"from c where (select value x from x in [1,2]) = 1","operations":[{"op":"remove","path":"/s"}]}`, key...)
 	for _, bad := range []string{`{}`, `[]`, `x`, `{"operations":[{"op":"set","path":"/_ts","value":1}]}`, `{"operations":[{"op":"fly","path":"/a"}]}`,
-		`{"operations":[{"op":"set","path":"/id","value":"2"}]}`, `{"operations":[{"op":"incr","path":"/n","value":"1"}]}`} {
+		`{"operations":[{"op":"set","path":"/id","value":"2"}]}`, `{"operations":[{"op":"incr","path":"/n","value":"1"}]}`,
+		`{"operations":[{"op":"set","path":"/n"}]}`, `{"operations":[{"op":"add","path":"/n"}]}`, `{"operations":[{"op":"replace","path":"/n"}]}`, `{"operations":[{"op":"incr","path":"/n"}]}`} {
 		s.do(400, "PATCH", one, bad, key...)
 	}
+	// No value is a fault of the client, and null is a value.
+	if r = s.do(200, "PATCH", one, `{"operations":[{"op":"set","path":"/null","value":null}]}`, key...); !strings.Contains(string(r.body), `"null":null`) {
+		t.Errorf("%s", r.body)
+	}
+	s.do(400, "GET", one, "", append(key, "x-ms-consistency-level", "Sometimes")...)
+	s.do(200, "GET", one, "", append(key, "x-ms-consistency-level", "eventual")...)
 
 	upsert := append(key, "x-ms-documentdb-is-upsert", "True")
 	s.do(200, "POST", docs, `{"id":"1","pk":"a","n":9}`, upsert...)

@@ -396,10 +396,8 @@ func (c *call) serve() error {
 	if bad != nil {
 		return bad
 	}
-	if c.sessions != nil {
-		if err := c.beginSession(res); err != nil {
-			return err
-		}
+	if err := c.beginSession(res); err != nil {
+		return err
 	}
 	if len(p) > 4 && (p[4] == typeItems || len(p) == 6 && c.r.Method == http.MethodPost) {
 		if bad := c.admit(k); bad != nil {

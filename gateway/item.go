@@ -39,6 +39,9 @@ func (c *call) beginSession(res resource) error {
 			return badf("x-ms-consistency-level %q is not known", clip(asked))
 		}
 	}
+	if c.sessions == nil {
+		return nil // all reads are strong
+	}
 	switch c.kind(res) {
 	case opRead, kindQuery, kindFeed, kindList, kindRanges, kindContainer, kindPlan:
 	default:
@@ -486,11 +489,12 @@ func (k *container) readPatch(body []byte) (*engine.Patch, bool, error) {
 				return nil, false, badf("operation %d of the patch: the member %q cannot be patched", i, name)
 			}
 		}
-		value := op.Value
-		if value == nil {
-			value = json.RawMessage("null")
+		value, kind := op.Value, lower(op.Op)
+		if value == nil && (kind == "add" || kind == "set" || kind == "replace") {
+			// The client may have lost it: JavaScript does not write undefined. null is a value.
+			return nil, false, badf("operation %d of the patch: the required property 'value' could not be found", i)
 		}
-		switch lower(op.Op) {
+		switch kind {
 		case "add":
 			p.Add(op.Path, value)
 		case "set":
