@@ -10,7 +10,7 @@ import (
 
 // withoutCharge are the methods that cost nothing, by name.
 var withoutCharge = strings.Fields(`
-	AppliedIndex ApplyAt BaseKeys Close Container CopyTo Def DerivedKey DigestPartition DurableIndex Evict Explain
+	AppliedIndex AppliedTTL ApplyAt BaseKeys Close Container CopyTo Def DerivedKey DigestPartition DurableIndex Evict Explain
 	ExportPartition FlushPartition History Hot In InstallPartition KeyOf LimitedKeys LogicalPartitions LogicalPartitionsFrom
 	Merge MoveBoundary Name NewBatch Partitions PreviewSplit Redistribute RegisterTrigger ReplacePartition Seq SetDefaultKeyLimits SetDefaultTTL SetIndexPolicy SetKeyLimits SetThroughput Snapshot Split Usage`)
 

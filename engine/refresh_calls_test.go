@@ -54,6 +54,7 @@ func TestRefreshCalls(t *testing.T) {
 	anyItem := doc("x", "a", 1)
 	onContainer := map[string]func(*Container) string{
 		"AppliedIndex": func(c *Container) string { return said(c.AppliedIndex(left)) },
+		"AppliedTTL":   func(c *Container) string { return said(c.AppliedTTL(left)) },
 		"ApplyAt":      func(c *Container) string { return said(c.ApplyAt(ctx, left, Entry{Index: 1})) },
 		"BaseKeys":     func(c *Container) string { return said(c.BaseKeys(pk)) },
 		"Borrow":       func(c *Container) string { return said(nil, c.Borrow(ctx, pk, "2", func(Item) error { return nil })) },
