@@ -441,7 +441,8 @@ func (w *orderWalk) take(at []*orderSource) (bool, error) {
 	if term.Cut {
 		w.group = term.Value.Text
 	}
-	if !term.Cut {
+	// Of groups, arrays come in the order of their texts, and so do objects: the next path tells nothing of that.
+	if apart := w.top.groups && term.Value.Type >= index.Array; !term.Cut && !apart {
 		done, err := w.inside(at, begins)
 		if done || err != nil {
 			return !w.more, err
