@@ -128,7 +128,18 @@ func (g *gate) ttl() {
 		for _, id := range tc.goes { // the id is free again
 			g.want(201, "POST", colls+"/docs", fmt.Sprintf(`{"id":%q,"k":"a","ttl":1000}`, id), key...)
 		}
-		g.want(501, "PUT", colls, fmt.Sprintf(`{"id":%q,"partitionKey":{"paths":["/k"]},"defaultTtl":77}`, name))
+		// Of what is there, items without a time of their own go by another default from now on.
+		g.want(200, "PUT", colls, fmt.Sprintf(`{"id":%q,"partitionKey":{"paths":["/k"]},"defaultTtl":1}`, name))
+		if a := g.want(200, "GET", colls, ""); !strings.Contains(a.body, `"defaultTtl":1`) {
+			t.Errorf("%s: %s", name, a.body)
+		}
+		for id, own := range tc.ttl {
+			if own == "" && !slices.Contains(tc.goes, id) {
+				g.until(name+": "+id+" expires by the changed default", func() bool { return !there(id) })
+			} else if (own == "1000" || own == "-1") && !there(id) {
+				t.Errorf("%s: %s has expired, which has a longer time of its own", name, id)
+			}
+		}
 		g.want(204, "DELETE", colls, "")
 	}
 }

@@ -341,7 +341,6 @@ func (g *gate) refusals() {
 		}
 	}
 	g.want(404, "GET", "/dbs/shop/colls/x", "")
-	g.want(501, "PUT", "/dbs/shop/colls/orders", `{"id":"orders","partitionKey":{"paths":["/k"]},"defaultTtl":60}`)
 }
 
 // kill kills a node that leads a third of the container while clients write.
