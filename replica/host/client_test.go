@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -63,6 +64,58 @@ func TestClientTooLarge(t *testing.T) {
 		}
 		tasks.Wait()
 		c.Close()
+		r.Close()
+	})
+}
+
+// TestClientEnding: what a node was doing for a client when it ended fails there. The client asks another node, and is
+// told of nothing.
+func TestClientEnding(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const ending = 2
+		var failed atomic.Int64
+		r := host.NewRig(t, 1, func(ctx context.Context, h *host.Host, conn *transport.Conn) {
+			if h.Node() == ending {
+				over, end := context.WithCancel(ctx)
+				end()
+				ctx = over
+				failed.Add(1)
+			}
+			serve.Client(ctx, h, conn)
+		})
+		r.Steady()
+		key := engine.StringKey(r.KeyIn(0))
+		dial := func(near uint64) *client.Client {
+			c := client.New(client.Config{Cluster: r.Cluster(), Credentials: r.Credentials(), Dial: r.Network().Dialer(clientAddress), Near: near})
+			t.Cleanup(c.Close)
+			return c
+		}
+		first := dial(0)
+		_, err := first.Upsert(within(time.Minute), "items", key, fmt.Appendf(nil, `{"id":"i","k":%q}`, r.KeyIn(0)))
+		must(t, err)
+		time.Sleep(5 * time.Second) // so that all replicas have it
+		c := dial(ending)
+		if _, err = c.Read(within(time.Minute), protocol.Eventual, "items", key, "i"); err != nil {
+			t.Errorf("read: %v", err)
+		}
+		if _, _, err = c.Scan(within(time.Minute), protocol.Eventual, "items", key, "", 10); err != nil {
+			t.Errorf("scan: %v", err)
+		}
+		q := client.Query{Container: "items", Key: key, Text: "SELECT * FROM c"}
+		if p, _, err := c.Query(within(time.Minute), protocol.Eventual, &q); err != nil || len(p.Rows) != 1 {
+			t.Errorf("query: %+v, %v", p, err)
+		}
+		for p, err := range c.View(protocol.Eventual).Changes(within(time.Minute), "items", "", &client.ChangeOptions{Weak: true}) {
+			if err != nil || len(p.Items) != 1 {
+				t.Errorf("changes: %+v, %v", p, err)
+			}
+			break
+		}
+		if failed.Load() == 0 {
+			t.Error("the node that ends was not asked")
+		}
+		c.Close()
+		first.Close()
 		r.Close()
 	})
 }

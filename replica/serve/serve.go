@@ -88,12 +88,21 @@ func (s *session) answer(q *protocol.Request, fill func(h *protocol.Head, dst []
 }
 
 func (s *session) refuse(q *protocol.Request, err error) {
-	if errors.Is(err, host.ErrNoGroup) {
-		err = fmt.Errorf("node %d: %w", s.h.Node(), protocol.ErrNoGroup)
-	} else if errors.Is(err, host.ErrChange) {
-		err = fmt.Errorf("%w: %w", protocol.ErrChange, err)
-	}
+	err = s.told(err)
 	s.answer(q, func(h *protocol.Head, dst []byte) []byte { return h.AppendError(dst, err) })
+}
+
+// told returns an error as the client is told it.
+func (s *session) told(err error) error {
+	switch {
+	case s.ctx.Err() != nil, errors.Is(err, host.ErrClosed): // another node can do it
+		return fmt.Errorf("node %d ends: %w: %w", s.h.Node(), group.ErrUnknown, err)
+	case errors.Is(err, host.ErrNoGroup):
+		return fmt.Errorf("node %d: %w", s.h.Node(), protocol.ErrNoGroup)
+	case errors.Is(err, host.ErrChange):
+		return fmt.Errorf("%w: %w", protocol.ErrChange, err)
+	}
+	return err
 }
 
 func (s *session) propose(q *protocol.Request) {
@@ -183,6 +192,7 @@ func (s *session) seen(q *protocol.Request, l look, err error, fill func(h *prot
 		s.refuse(q, fmt.Errorf("%w: %w", group.ErrBusy, err))
 		return
 	case err != nil:
+		err = s.told(err)
 		fill = func(h *protocol.Head, dst []byte) []byte { return h.AppendError(dst, err) }
 	}
 	s.answer(q, func(h *protocol.Head, dst []byte) []byte {
