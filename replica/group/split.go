@@ -140,7 +140,10 @@ func (g *Group) applyControl(ctx context.Context, e *pb.Entry) error {
 			return nil
 		}
 	}
-	if c.TTL != nil && g.cfg.Container.Def().MutableTTL {
+	if c.TTL != nil && g.cfg.Container.Def().MutableTTL && (g.IsLeader() || !mutant.On(mutant.LeaderDefault)) {
+		if mutant.On(mutant.StaleDefault) {
+			c.TTL.Revision = max(c.TTL.Revision, g.revision+1)
+		}
 		entry.DefaultTTL = &engine.DefaultTTLChange{Revision: c.TTL.Revision, TTL: time.Duration(c.TTL.Seconds) * time.Second}
 		if c.TTL.Seconds < 0 {
 			entry.DefaultTTL.TTL = engine.NoExpiry

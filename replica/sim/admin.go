@@ -108,6 +108,7 @@ func (a *admin) step() {
 		for _, gid := range w.oracle.gids() {
 			if l := w.leader(gid); l != nil {
 				a.lead(l)
+				w.defaults.propose(l)
 			}
 		}
 		for _, n := range w.nodes {
@@ -297,7 +298,7 @@ func (a *admin) split(l *replica) {
 	l.pump()
 }
 
-// settled reports whether the groups have the members that they should, and machines no
+// settled reports whether the groups have the members and the default that they should, and machines no
 // replicas besides.
 func (a *admin) settled() bool {
 	w := a.w
@@ -307,7 +308,7 @@ func (a *admin) settled() bool {
 			return false
 		}
 		conf := l.group.Config()
-		if len(a.voting(conf.GetLearners()))+len(conf.GetVotersOutgoing()) > 0 || len(conf.GetVoters()) != 3 {
+		if len(a.voting(conf.GetLearners()))+len(conf.GetVotersOutgoing()) > 0 || len(conf.GetVoters()) != 3 || l.group.TTLRevision() != w.defaults.newest().Revision {
 			return false
 		}
 		for _, id := range conf.GetVoters() {

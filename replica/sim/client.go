@@ -53,11 +53,15 @@ func (c *client) next() {
 	case 0:
 		key := w.rng.IntN(registers)
 		value := c.id*10000 + int(c.number) + 1
-		o := command.Operation{Kind: command.Upsert, Body: fmt.Appendf(nil, `{"id":"r%d","k":%s,"v":%d}`, key, registerKey(key), value)}
+		o := command.Operation{Kind: command.Upsert}
+		forEver := ""
 		if w.chance(0.2) {
 			o.TTL = w.about(3*time.Second) + time.Second
+		} else {
+			forEver = w.defaults.forEver(false)
 		}
-		op := w.oracle.begins(c.id, registerInput{key, true, value, o.TTL > 0})
+		o.Body = fmt.Appendf(nil, `{"id":"r%d","k":%s,"v":%d%s}`, key, registerKey(key), value, forEver)
+		op := w.oracle.begins(c.id, registerInput{key: key, write: true, value: value, expires: o.TTL > 0, unsaid: o.TTL == 0 && forEver == ""})
 		c.write(registerKey(key), o, func(at place) {
 			op.ends(w, value, at)
 			c.pause()
@@ -121,11 +125,13 @@ func (c *client) makeCounters(k int, then func()) {
 		then()
 		return
 	}
-	create := command.Operation{Kind: command.Create, Body: fmt.Appendf(nil, `{"id":"c%d","k":%s,"n":0}`, k, counterKey)}
+	create := command.Operation{Kind: command.Create, Body: fmt.Appendf(nil, `{"id":"c%d","k":%s,"n":0%s}`, k, counterKey, c.w.defaults.forEver(true))}
 	c.propose(counterKey, create, engine.ErrExists, func(at place) {
 		if at.known() {
 			c.w.oracle.made[k] = at
 			k++
+		} else {
+			c.w.oracle.tried[k] = true
 		}
 		c.makeCounters(k, then)
 	})

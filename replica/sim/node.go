@@ -30,9 +30,6 @@ const (
 // epoch is the time at which a run begins.
 var epoch = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-// containerDef is that of the container.
-var containerDef = engine.ContainerDef{PartitionKey: []string{"/k"}, MinPartitions: 1, Replicated: true, DefaultTTL: engine.NoExpiry}
-
 // node is a machine with replicas of several groups, which share a store and a log.
 type node struct {
 	w     *world
@@ -143,7 +140,8 @@ func (n *node) openStores(fresh bool) error {
 	if n.db, err = engine.Open(ctx, "store", o); err != nil {
 		return err
 	}
-	if n.c, err = n.db.EnsureContainer(ctx, "items", containerDef); err != nil {
+	def := engine.ContainerDef{PartitionKey: []string{"/k"}, MinPartitions: 1, Replicated: true, DefaultTTL: engine.NoExpiry, MutableTTL: n.w.defaults.change()}
+	if n.c, err = n.db.EnsureContainer(ctx, "items", def); err != nil {
 		return err
 	}
 	n.log, err = raftlog.Open(ctx, n.disk, logDir, raftlog.Options{FirstFileBytes: n.w.plan.logFile, MaxFileBytes: n.w.plan.logFile, MemoryBytes: n.w.plan.memory, Fresh: fresh})
@@ -398,9 +396,6 @@ func (r *replica) began(created []uint64) {
 			return
 		}
 		r.w.counts["right groups"]++
-		if log := r.log.Group(gid); log != nil && log.Base().Index > 0 {
-			r.w.region.parents[gid] = parent{r.gid, log.Base().Index}
-		}
 		if old := r.replicaOf(gid); old != nil {
 			r.w.counts["begun late"]++
 			old.leave()

@@ -26,6 +26,7 @@ type oracle struct {
 	past    [][]*operation // before promotions
 	counter [counters][]*increment
 	made    [counters]place // the entries that decided that the counters are there
+	tried   [counters]bool  // a command of which nobody knows whether it was carried out may have made them before
 }
 
 // groupFacts are what is known of a group.
@@ -121,6 +122,7 @@ func (o *oracle) applied(r *replica, entries []*pb.Entry) {
 		f.highest = max(f.highest, index)
 	}
 	o.members(r)
+	r.w.decided(r.gid, entries)
 	if r.group.Held()%8 == 0 || splits(entries) {
 		o.compare(r)
 	}
@@ -155,6 +157,7 @@ func (o *oracle) compare(r *replica) {
 		r.w.violated("node %d: group %d: at entry %d its content differs from that of another replica", r.node.id, r.gid, at)
 	}
 	f.digests[at] = sum
+	r.w.defaults.compare(r)
 }
 
 // operation is a read or write of a register by a client.
@@ -171,7 +174,8 @@ type registerInput struct {
 	key     int
 	write   bool
 	value   int
-	expires bool
+	expires bool // it has a time to live of its own
+	unsaid  bool // it has the default one
 }
 
 // begins notes that a client begins an operation.
@@ -312,7 +316,9 @@ func (o *oracle) linearizable(w *world, ops []*operation) {
 		if !op.in.write && op.ret == math.MaxInt64 {
 			continue // a read without an answer says nothing
 		}
-		history = append(history, porcupine.Operation{ClientId: op.client + 1, Input: op.in, Output: op.out, Call: op.call, Return: op.ret})
+		in := op.in
+		in.expires = in.expires || in.unsaid && w.defaults.short()
+		history = append(history, porcupine.Operation{ClientId: op.client + 1, Input: in, Output: op.out, Call: op.call, Return: op.ret})
 	}
 	switch porcupine.CheckOperationsTimeout(registerModel, history, 30*time.Second) {
 	case porcupine.Illegal:

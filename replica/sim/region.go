@@ -46,7 +46,7 @@ type region struct {
 	deciding    bool // the region of the voters is lost, and the other one is not promoted yet
 	tries       int
 	acked       []acked
-	parents     map[uint64]parent   // of right groups
+	parents     map[uint64]parent   // of right groups, as far as their splits were applied
 	rest        map[command.ID]bool // commands of entries that a promoted log has past those that were applied
 }
 
@@ -368,14 +368,16 @@ func (o *oracle) common(w *world, log *raftlog.Group) uint64 {
 	return at
 }
 
-// leave notes the commands that a promoted log has past an entry.
+// leave notes the commands that a promoted log has past an entry, and what else is decided there.
 func (g *region) leave(log *raftlog.Group, past uint64) {
+	g.w.defaults.forget(log.ID(), past)
 	last, err := log.LastIndex()
 	for at := past; err == nil && at < last; {
 		var entries []*pb.Entry
 		if entries, err = log.Entries(at+1, last+1, math.MaxUint64); len(entries) == 0 {
 			break
 		}
+		g.w.decided(log.ID(), entries)
 		for _, e := range entries {
 			at = e.GetIndex()
 			if e.GetType() != pb.EntryNormal || len(e.GetData()) == 0 || command.IsControl(e.GetData()) {
@@ -480,7 +482,7 @@ func (o *oracle) promoted(w *world, kept map[uint64]uint64, have *numbers) {
 		if at < 0 {
 			w.violated("register %d has %d, which nobody has written", k, v)
 		}
-		o.begins(-1, registerInput{k, true, v, before[at].in.expires}).ends(w, v, atEnd)
+		o.begins(-1, before[at].in).ends(w, v, atEnd)
 	}
 	for k, made := range o.made {
 		for _, inc := range o.counter[k] {
@@ -492,7 +494,7 @@ func (o *oracle) promoted(w *world, kept map[uint64]uint64, have *numbers) {
 			}
 		}
 		sum, here := have.counters[k]
-		if keeps := w.region.keeps(made, kept); here != keeps && !w.region.rest[made.by] {
+		if keeps := w.region.keeps(made, kept); here != keeps && !w.region.rest[made.by] && !(here && o.tried[k]) {
 			w.violated("counter %d is there: %v; its making in entry %v is kept: %v", k, here, made, keeps)
 		}
 		if !here {

@@ -22,6 +22,7 @@
 //     its outcome is unknown, however often it was proposed.
 //   - Errors: no call fails without a fault that explains it, and no replica is refused whose
 //     disk was not damaged.
+//   - Defaults: each replica goes by the default time to live of the entries up to its own, see ttl.go.
 //   - Promotion: what is lost with a region is no more than what was shown before, see region.go.
 //   - Progress: when faults end, every client gets its answer, and all replicas come to the
 //     same entry.
@@ -115,9 +116,10 @@ type world struct {
 		Write([]byte) (int, error)
 		Sum64() uint64
 	}
-	events int
-	admin  admin
-	region region
+	events   int
+	admin    admin
+	region   region
+	defaults defaults
 
 	nextReplica, nextGroup uint64
 }
@@ -247,6 +249,7 @@ func (w *world) begin() {
 	}
 	w.region.w, w.region.parents = w, make(map[uint64]parent)
 	w.net.begin(w)
+	w.defaults.begin(w)
 	voters := []uint64{1, 2, 3}
 	w.nextReplica, w.nextGroup = 4, firstGroup
 	for range w.plan.machines {

@@ -29,7 +29,11 @@ const (
 	ReusedReplicaID Fault = "reused replica id"
 	// MixedIncarnations has machines and clients of different incarnations hear each other.
 	MixedIncarnations Fault = "mixed incarnations"
+	// StaleDefault takes over a default time to live whose revision is not above that of the present one.
+	StaleDefault Fault = "stale default"
+	// LeaderDefault takes over a default time to live at the leader only.
+	LeaderDefault Fault = "default of the leader"
 )
 
 // All has every fault.
-var All = []Fault{AckBeforeSync, VoteUnsynced, ReusedReadID, ReadWithoutIndex, DoubleApply, TruncatePastDurable, InstallBackwards, StaleRightHalf, ReusedReplicaID, MixedIncarnations}
+var All = []Fault{AckBeforeSync, VoteUnsynced, ReusedReadID, ReadWithoutIndex, DoubleApply, TruncatePastDurable, InstallBackwards, StaleRightHalf, ReusedReplicaID, MixedIncarnations, StaleDefault, LeaderDefault}
