@@ -57,8 +57,8 @@ func (c *client) next() {
 		forEver := ""
 		if w.chance(0.2) {
 			o.TTL = w.about(3*time.Second) + time.Second
-		} else {
-			forEver = w.defaults.forEver(false)
+		} else if w.defaults.oneIn(3) {
+			forEver = w.defaults.forEver()
 		}
 		o.Body = fmt.Appendf(nil, `{"id":"r%d","k":%s,"v":%d%s}`, key, registerKey(key), value, forEver)
 		op := w.oracle.begins(c.id, registerInput{key: key, write: true, value: value, expires: o.TTL > 0, unsaid: o.TTL == 0 && forEver == ""})
@@ -125,7 +125,7 @@ func (c *client) makeCounters(k int, then func()) {
 		then()
 		return
 	}
-	create := command.Operation{Kind: command.Create, Body: fmt.Appendf(nil, `{"id":"c%d","k":%s,"n":0%s}`, k, counterKey, c.w.defaults.forEver(true))}
+	create := command.Operation{Kind: command.Create, Body: fmt.Appendf(nil, `{"id":"c%d","k":%s,"n":0%s}`, k, counterKey, c.w.defaults.forEver())}
 	c.propose(counterKey, create, engine.ErrExists, func(at place) {
 		if at.known() {
 			c.w.oracle.made[k] = at

@@ -57,9 +57,13 @@ func (d *defaults) begin(w *world) {
 // change reports whether the default changes in this run.
 func (d *defaults) change() bool { return d.choices != nil }
 
-// forEver returns what a document has that lives for ever, or at times does.
-func (d *defaults) forEver(always bool) string {
-	if d.change() && (always || d.rng.IntN(3) == 0) {
+// oneIn returns true once in n times, if the default changes.
+func (d *defaults) oneIn(n int) bool { return d.change() && d.rng.IntN(n) == 0 }
+
+// forEver returns what the document of an item has that lives for ever under each default: nothing where the
+// default does not change.
+func (d *defaults) forEver() string {
+	if d.change() {
 		return `,"ttl":-1`
 	}
 	return ""
@@ -98,7 +102,7 @@ func (d *defaults) propose(l *replica) {
 		return
 	}
 	t := d.newest()
-	if d.rng.IntN(4) == 0 {
+	if d.oneIn(4) {
 		t = d.made[d.rng.IntN(len(d.made))]
 	}
 	if err := l.group.ProposeTTL(t); err != nil && !errors.Is(err, group.ErrNotLeader) && !errors.Is(err, group.ErrBusy) {
@@ -112,12 +116,8 @@ func (d *defaults) propose(l *replica) {
 func (w *world) decided(gid uint64, entries []*pb.Entry) {
 	d := &w.defaults
 	for _, e := range entries {
-		if e.GetType() != pb.EntryNormal || !command.IsControl(e.GetData()) {
-			continue
-		}
-		switch c, err := command.DecodeControl(e.GetData()); {
-		case err != nil:
-			w.violated("group %d: entry %d: %v", gid, e.GetIndex(), err)
+		switch c := controlOf(e); {
+		case c == nil:
 		case c.Split != nil:
 			w.region.parents[c.Split.Right] = parent{gid, e.GetIndex()}
 		case c.TTL != nil:
