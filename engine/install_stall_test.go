@@ -213,3 +213,33 @@ func TestWritesBesideInstall(t *testing.T) {
 	must(t, s.apply("after", 100))
 	must(t, s.db.Close())
 }
+
+// endless counts how often it is asked whether it has ended.
+type endless struct {
+	context.Context
+	asked atomic.Int64
+}
+
+func (e *endless) Err() error { e.asked.Add(1); return nil }
+
+// TestInstallYields: an installation works in pieces of 64 items, as flushes and compactions do,
+// and not in one go.
+func TestInstallYields(t *testing.T) {
+	s := newReplicaStore(t, testOptions(vfs.NewMem()))
+	install := func() int64 {
+		var image bytes.Buffer
+		_, err := s.docs.ExportPartition(t.Context(), s.docs.Partitions()[0].ID, &image)
+		must(t, err)
+		ctx := &endless{Context: t.Context()}
+		_, err = s.docs.InstallPartition(ctx, &image)
+		must(t, err)
+		return ctx.asked.Load()
+	}
+	few := install()
+	for i := range 640 {
+		must(t, s.apply(fmt.Sprintf("%04d", i), 40))
+	}
+	if many := install(); many < few+10 {
+		t.Errorf("640 items more are installed with %d pauses in place of %d", many, few)
+	}
+}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"github.com/cleavestore/cleave/internal/item"
-	"github.com/cleavestore/cleave/internal/pacing"
 	"github.com/cleavestore/cleave/segment"
 )
 
@@ -211,15 +210,8 @@ func (m *compactor) run(runs []*Run) error {
 			key.Set(k)
 			m.keep.nextKey(k)
 		}
-		if m.in%pacing.Piece == 0 {
-			if err := m.out.yield(); err != nil {
-				return err
-			}
-		}
-		if m.in%paceItems == 0 {
-			if err := m.out.pace(); err != nil {
-				return err
-			}
+		if err := m.out.Step(); err != nil {
+			return err
 		}
 		m.in++
 		if m.keep.wants(v) {

@@ -36,9 +36,9 @@ func (t *Tree) Flush(ctx context.Context, v *Version, mem *Frozen) (done flushed
 	for w := mem.Walk(MaxSequence); w.Next(); {
 		if (in+foreign)%pacing.Piece == 0 {
 			mem.Drain.Wrote(in+foreign, mem.Versions())
-			if err := out.yield(); err != nil {
-				return done, false, err
-			}
+		}
+		if err := out.Step(); err != nil {
+			return done, false, err
 		}
 		if mem.Clip != nil && !mem.Clip.Holds(w.Key()) {
 			foreign++

@@ -17,6 +17,7 @@ import (
 // output writes items, in order, to as many files as they need.
 type output struct {
 	pacer     pacing.Pacer
+	piece     piece
 	rewrites  int             // for a rewrite: its debts.files
 	ctx       context.Context // of the flush or compaction
 	t         *Tree
@@ -158,6 +159,7 @@ func (o *output) finishFile(hi partmap.EPK) error {
 	if err != nil {
 		return err
 	}
+	o.piece.from = 0
 	o.named = append(o.named, final)
 	if err = fsys.Rename(o.temp, final); err != nil {
 		return err

@@ -66,18 +66,11 @@ func (t *Tree) rewriteFile(ctx context.Context, f *File, older []*Run, backlog i
 		if !more {
 			break
 		}
-		if n%pacing.Piece == 0 {
-			if err := out.yield(); err != nil {
-				return c, err
-			}
-			if o.Stop() {
-				return c, ErrMoved
-			}
+		if n%pacing.Piece == 0 && o.Stop() {
+			return c, ErrMoved
 		}
-		if n%paceItems == 0 {
-			if err := out.pace(); err != nil {
-				return c, err
-			}
+		if err := out.Step(); err != nil {
+			return c, err
 		}
 		if err := out.addFrom(&in); err != nil {
 			return c, err

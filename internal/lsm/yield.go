@@ -17,6 +17,34 @@ func (o *output) share() float64 {
 	return d.share()
 }
 
+// piece is what an output has done since it last yielded.
+type piece struct {
+	items int
+	from  int64 // size of the present file at its beginning
+	even  bool
+}
+
+// pieceBytes bounds a piece of large items, and how long they keep others waiting: 64 documents
+// of 16 KiB take milliseconds to write.
+const pieceBytes = 128 << 10
+
+// Step is called before each item that is read. It yields after a piece of work, and a compaction
+// keeps to its pace.
+func (o *output) Step() error {
+	size := int64(0)
+	if o.w != nil {
+		size = o.w.Size()
+	}
+	if o.piece.items++; o.piece.items < pacing.Piece && size-o.piece.from < pieceBytes {
+		return nil
+	}
+	o.piece.items, o.piece.from, o.piece.even = 0, size, !o.piece.even
+	if err := o.yield(); err != nil || !o.compacts || !o.piece.even {
+		return err
+	}
+	return o.pace()
+}
+
 // yield pauses the output, so that other work can run. It returns ErrMoved if the
 // partition was dropped, the context's error if that has ended.
 func (o *output) yield() error {
@@ -58,11 +86,10 @@ func (o *output) pace() error {
 	return nil
 }
 
-// A compaction checks after every paceItems items whether it must pause. While flushes need
+// A compaction checks after every other piece whether it must pause. While flushes need
 // the processors, and the compaction is not behind its share, it pauses for giveWay at a
 // time. To keep to its rate limit it sleeps for at most paceSlice at a time.
 const (
-	paceItems = 128
 	giveWay   = time.Millisecond
 	paceSlice = 100 * time.Millisecond
 )

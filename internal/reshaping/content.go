@@ -105,6 +105,9 @@ func (c *Content) write(ctx context.Context, p *physical.Partition) (runs []*lsm
 		} else if err != nil {
 			return nil, err
 		}
+		if err = out.Step(); err != nil {
+			return nil, err
+		}
 		switch claim := op.Version.Flags == item.Claim; {
 		case claim != c.Claim(&op.Key):
 			return nil, c.Source.Refuse("no claim of this container")
