@@ -39,6 +39,10 @@ func (f *osFile) ReadAt(p []byte, off int64) (int, error) {
 func (f *osFile) OSFile() *os.File { return f.file }
 
 func (f *osFile) WriteAt(p []byte, off int64) (int, error) {
+	if len(p) >= largeWrite {
+		n, err := processLargeWrites.write(p, off, f.file.WriteAt)
+		return n, f.err("write", off, err)
+	}
 	n, err := f.file.WriteAt(p, off)
 	return n, f.err("write", off, err)
 }
