@@ -228,23 +228,27 @@ func (g *Group) beginRight(ctx context.Context, p *splitAt, id engine.PartitionI
 // create makes the log of a group to which this replica belongs, unless it is here. One that
 // is empty gets the base. ErrRemoved: it was here, and its group has removed it, or there is
 // another replica of the group.
+//
+// It does not look for the log first: a message may have the host make an empty one at any
+// moment, and it can be found only when it is durable.
 func (g *Group) create(group uint64, base raftlog.Base) error {
-	log := g.cfg.Log.Store().Group(group)
-	if log != nil && log.Replica() != g.cfg.Log.Replica() {
+	store := g.cfg.Log.Store()
+	_, err := store.Create(group, g.cfg.Log.Replica(), base)
+	if err == nil {
+		g.created = append(g.created, group)
+		return nil
+	} else if !errors.Is(err, fault.ErrExists) {
+		return err
+	}
+	log := store.Group(group)
+	if log == nil || log.Replica() != g.cfg.Log.Replica() {
 		return raftlog.ErrRemoved
 	}
-	if log := g.cfg.Log.Store().Group(group); log != nil && log.Base().Index == 0 && base.Index > 0 {
+	if log.Base().Index == 0 && base.Index > 0 {
 		g.created = append(g.created, group)
 		return log.Begin(base)
 	}
-	_, err := g.cfg.Log.Store().Create(group, g.cfg.Log.Replica(), base)
-	switch {
-	case errors.Is(err, fault.ErrExists):
-		return nil
-	case err == nil:
-		g.created = append(g.created, group)
-	}
-	return err
+	return nil
 }
 
 // cut splits the partition that a range has at a boundary inside of it, unless it is cut.

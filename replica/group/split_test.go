@@ -5,6 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -411,6 +414,62 @@ func TestSplitFindsEmpty(t *testing.T) {
 	must(t, err)
 	must(t, again.work())
 	check(again)
+}
+
+// slowManifest holds up the next manifest of the Raft log.
+type slowManifest struct {
+	vfs.FS
+	armed         atomic.Bool
+	reached, goOn chan struct{}
+}
+
+func (f *slowManifest) Rename(from, to string) error {
+	if strings.HasPrefix(to, "raft/") && f.armed.CompareAndSwap(true, false) {
+		close(f.reached)
+		<-f.goOn
+	}
+	return f.FS.Rename(from, to)
+}
+
+// TestSplitMeetsEmpty: an empty replica is made for a message just while its node applies the split, so
+// that its log is not there yet, and cannot be made either. It gets the base all the same: else it would
+// wait for a snapshot for ever, and refuse each, since the right half is here.
+func TestSplitMeetsEmpty(t *testing.T) {
+	fs := &slowManifest{FS: vfs.NewMem(), reached: make(chan struct{}), goOn: make(chan struct{})}
+	r := single(t, fs, 100)
+	for n := uint64(1); n <= 6; n++ {
+		r.ask(keyed(n, r.g.Applied()))
+	}
+	before := r.g.Held()
+	span, _ := r.g.Range()
+	span.Min = partmap.Midpoint(span)
+	fs.armed.Store(true)
+	made := make(chan error, 1)
+	go func() {
+		_, err := r.log.Create(rightID, 1, raftlog.Base{})
+		made <- err
+	}()
+	<-fs.reached
+	must(t, r.g.ProposeSplit(middle(r.g), rightID))
+	split := make(chan error, 1)
+	go func() { split <- r.work() }()
+	for held := uint64(0); held <= before; runtime.Gosched() { // the step before the log is made
+		if p, err := partitionOf(r.c, span); err == nil {
+			held, err = r.c.AppliedIndex(p.ID)
+			must(t, err)
+		}
+	}
+	for range 10_000 {
+		runtime.Gosched()
+	}
+	close(fs.goOn)
+	must(t, <-made)
+	must(t, <-split)
+	right, err := r.other(rightID)
+	must(t, err)
+	if len(r.created) != 1 || right.g.Held() != r.g.Held() || r.log.Group(rightID).Base().Index == 0 {
+		t.Errorf("created %v, the right half is at entry %d, the left one at %d", r.created, right.g.Held(), r.g.Held())
+	}
 }
 
 // TestSplitAfterRemoval: the right replica was here as an empty one, and its group has removed

@@ -141,7 +141,7 @@ func (h *Host) join(id, as, heard uint64) {
 	_, err := h.log.Create(id, as, raftlog.Base{})
 	if errors.Is(err, fault.ErrExists) {
 		err = nil // a split has made it, and may be about to open it; or that has failed
-		if h.log.Group(id).Replica() != as {
+		if log := h.log.Group(id); log == nil || log.Replica() != as {
 			return
 		}
 	}
