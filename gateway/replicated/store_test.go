@@ -138,6 +138,17 @@ func TestContainerAway(t *testing.T) {
 	}
 }
 
+// TestStartsBesideCluster: a gateway that starts while two of three nodes do not answer yet waits for them.
+func TestStartsBesideCluster(t *testing.T) {
+	s := open(t, heard{}, 2, 3)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	_, err := s.EnsureContainer(ctx, "_gateway", engine.ContainerDef{PartitionKey: []string{"/key"}})
+	if err == nil || ctx.Err() == nil {
+		t.Errorf("it has given up early: %v", err)
+	}
+}
+
 // TestForeignContainer: a container with another definition, which a cluster cannot change, is not the one that a gateway has made.
 func TestForeignContainer(t *testing.T) {
 	for name, tc := range map[string]struct {
