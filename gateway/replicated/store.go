@@ -13,6 +13,7 @@ import (
 
 	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/gateway"
+	"github.com/cleavestore/cleave/internal/pacing"
 	"github.com/cleavestore/cleave/internal/testenv"
 	"github.com/cleavestore/cleave/internal/vfs"
 	"github.com/cleavestore/cleave/replica/client"
@@ -208,37 +209,30 @@ func (s *Store) CreateContainer(ctx context.Context, name string, def engine.Con
 	return s.items(ctx, t)
 }
 
-// isUnavailable reports whether an error is the answer of a cluster that cannot tell yet.
-func isUnavailable(err error) bool {
-	var fault *gateway.Fault
-	return errors.As(err, &fault) && fault.Status == http.StatusServiceUnavailable
-}
-
 // startPause is how long a gateway that starts leaves a cluster alone that cannot tell yet.
 const startPause = 100 * time.Millisecond
 
-// pause waits for startPause. False: ctx has ended.
-func pause(ctx context.Context) bool {
-	select {
-	case <-ctx.Done():
-		return false
-	case <-time.After(startPause):
-		return true
+// awaitContainer is Container that waits, until ctx ends, for a cluster that begins too: its nodes have not heard of the
+// container, or do not answer yet.
+func (s *Store) awaitContainer(ctx context.Context, name string, def engine.ContainerDef) error {
+	for {
+		_, err := s.Container(ctx, name, def)
+		var fault *gateway.Fault
+		if !errors.As(err, &fault) || fault.Status != http.StatusServiceUnavailable || pacing.Sleep(ctx, startPause) != nil {
+			return err
+		}
 	}
 }
 
 // EnsureContainer implements gateway.Store: it takes the catalogue over from the gateway before. It waits, until ctx ends,
 // for a cluster that begins too.
 func (s *Store) EnsureContainer(ctx context.Context, name string, def engine.ContainerDef) (gateway.Items, error) {
-	_, err := s.Container(ctx, name, def)
-	for isUnavailable(err) && pause(ctx) { // nodes that begin too have not heard of it, or do not answer yet
-		_, err = s.Container(ctx, name, def)
-	}
+	err := s.awaitContainer(ctx, name, def)
 	if errors.Is(err, engine.ErrNoContainer) {
 		_, err = s.CreateContainer(ctx, name, def)
 	}
 	if errors.Is(err, engine.ErrExists) { // another gateway has made it meanwhile
-		_, err = s.Container(ctx, name, def)
+		err = s.awaitContainer(ctx, name, def)
 	}
 	if err != nil {
 		return nil, err

@@ -159,12 +159,11 @@ func (o *output) finishFile(hi partmap.EPK) error {
 	if err != nil {
 		return err
 	}
-	o.piece.from = 0
 	o.named = append(o.named, final)
 	if err = fsys.Rename(o.temp, final); err != nil {
 		return err
 	}
-	o.temp, o.paced = "", 0
+	o.temp, o.paced, o.piece.from = "", 0, 0
 	opts.Warm = true
 	reader, err := segment.Open(fsys, final, opts)
 	if err != nil {

@@ -6,17 +6,17 @@ import (
 	"time"
 )
 
-// A write of a huge page or more goes to the system whole, since the page cache then keeps it
-// as one page, and readers map it as one. That is cheap while the system has huge pages at hand. A
+// A large write goes to the system whole, since the page cache then keeps each 2 MiB of it as a
+// huge page, and readers map it as one. That is cheap while the system has huge pages at hand. A
 // virtual machine may have given its free ones back to the host, which then hands
-// out each 4 KiB of a new one by a fault: such a write takes 20 times as long, all of it in the
-// kernel, where most servers' kernels let nobody else have the processor. Smaller pages are reused
-// before they are given back. So after one write that was dear, the next ones go in pieces.
+// out each 4 KiB of a new one by a fault: such a write takes ten times as long, all of it in the
+// kernel, and one without preemption lets nobody else have the processor meanwhile. Smaller pages are
+// reused before they are given back. So after one write that was dear, the next ones go in pieces.
 const (
-	largeWrite = 1 << 20   // at least so many bytes may be written in pieces
-	writePiece = 512 << 10 // of a large write
-	dearMiB    = time.Millisecond
-	cautious   = 1 << 30 // bytes written in pieces before a whole write is tried again
+	largeWrite = 1 << 20          // least bytes of a large write
+	writePiece = 512 << 10        // of a large write
+	dearMiB    = time.Millisecond // of a processor; a write that takes more for each MiB is dear
+	cautious   = 1 << 30          // bytes written in pieces before a whole write is tried again
 )
 
 // largeWrites knows whether large writes are cheap now.
