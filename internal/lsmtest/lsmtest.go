@@ -75,18 +75,19 @@ func Key(pk partmap.Key, id string) item.Key {
 	return k.Clone()
 }
 
-// Freeze gives the tree a new memtable. It returns false if the present one is empty.
+// Freeze gives the tree a new memtable. It returns false if the present one is empty. A
+// tree is frozen by one goroutine at a time.
 func (s *Store) Freeze(t *lsm.Tree) bool {
 	active := t.Version.Load().Active
 	if active.Versions() == 0 {
 		return false
 	}
+	s.Env.FrozenBytes.Add(active.Reserved()) // first, as physical.Partition does
 	t.Swap(func(v lsm.Version) lsm.Version {
 		v.Active = s.table(t)
 		v.Frozen = append([]lsm.Frozen{{Table: active}}, v.Frozen...)
 		return v
 	})
-	s.Env.FrozenBytes.Add(active.Reserved())
 	return true
 }
 

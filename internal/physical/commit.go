@@ -125,11 +125,11 @@ func (p *Partition) FreezeLocked() bool {
 	if !p.Env.Replaying {
 		c.mixed = false
 	}
+	p.Env.FrozenBytes.Add(active.Reserved()) // first: its flush, which subtracts them, may begin and end before Swap returns
 	p.Swap(func(v lsm.Version) lsm.Version {
 		v.Active = next
 		v.Frozen = append([]lsm.Frozen{frozen}, v.Frozen...)
 		return v
 	})
-	p.Env.FrozenBytes.Add(active.Reserved())
 	return true
 }

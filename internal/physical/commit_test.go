@@ -70,6 +70,40 @@ func TestFreeze(t *testing.T) {
 	}
 }
 
+// TestFrozenBytesFirst: the bytes of a frozen memtable are counted before a flush can find
+// it. Otherwise a flush that ends early would leave a count at which a write that waits for
+// memory does not seem starved, with nothing left that wakes it.
+func TestFrozenBytesFirst(t *testing.T) {
+	s := physicaltest.New(t)
+	p := s.Partition(1, physicaltest.Whole())
+	done := make(chan struct{})
+	looked := make(chan struct{})
+	go func() {
+		defer close(looked)
+		for {
+			var listed int64
+			for _, f := range p.Version.Load().Frozen {
+				listed += f.Reserved()
+			}
+			if counted := s.FrozenBytes.Load(); counted < listed {
+				t.Errorf("%d bytes are frozen, %d are counted", listed, counted)
+				return
+			}
+			select {
+			case <-done:
+				return
+			default:
+			}
+		}
+	}()
+	for range 500 {
+		s.Write(p, partmap.String("p"), "a", false)
+		p.Freeze()
+	}
+	close(done)
+	<-looked
+}
+
 // TestRecoveryNotes: what replay notes raises the sequences and the entry, never lowers
 // them. Stamps of a replicated container are not the store's.
 func TestRecoveryNotes(t *testing.T) {

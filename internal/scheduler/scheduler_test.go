@@ -85,13 +85,20 @@ type testPart struct {
 	fails atomic.Bool   // flushes and compactions
 	gate  chan struct{} // flushes wait for it; nil: they do not
 
+	commit sync.Mutex // held to freeze
+
 	flushes, rewrites atomic.Int32
 	left              atomic.Int32 // compactions to do
 }
 
 func (p *testPart) Data() *lsm.Tree { return p.tree }
 func (p *testPart) LastSeq() uint64 { return p.seq.Load() }
-func (p *testPart) Freeze() bool    { return p.s.Freeze(p.tree) }
+
+func (p *testPart) Freeze() bool {
+	p.commit.Lock()
+	defer p.commit.Unlock()
+	return p.s.Freeze(p.tree)
+}
 
 func (p *testPart) FlushOldest(ctx context.Context) error {
 	if p.gate != nil {
@@ -99,6 +106,9 @@ func (p *testPart) FlushOldest(ctx context.Context) error {
 	}
 	if p.fails.Load() {
 		return errTest
+	}
+	if len(p.tree.Version.Load().Frozen) == 0 { // flushed since it was chosen
+		return nil
 	}
 	p.flushes.Add(1)
 	p.s.Flushed(p.tree)
