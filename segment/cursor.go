@@ -347,6 +347,7 @@ func (c *Cursor) fetch(off int64, stay bool) (err error) {
 		c.r.verified.Note(c.s.view, off, int64(o.g.size))
 	}
 	if raw && stay && c.s.view != nil && o.g.count == 1 {
+		c.s.view.Expect(o.end())
 		return c.keep()
 	}
 	if raw {

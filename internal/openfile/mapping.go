@@ -4,6 +4,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/cleavestore/cleave/internal/prefetch"
 	"github.com/cleavestore/cleave/internal/vfs"
 )
 
@@ -11,6 +12,16 @@ import (
 type View struct {
 	Data    []byte // the file, without what was appended to it
 	mapping *vfs.Mapping
+}
+
+// Expect tells the processor that a reader will be at off soon. It fetches the first bytes
+// from there on, and what is read in a row behind them by itself. It is no fault, whatever
+// off is.
+func (v *View) Expect(off int64) {
+	const ahead = 128
+	if n := int64(len(v.Data)); off >= 0 && off < n {
+		prefetch.Lines(v.Data[off:min(off+ahead, n)])
+	}
 }
 
 // mapping is the mapping of a file.
