@@ -4,18 +4,50 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"os"
 	"path/filepath"
 
 	"github.com/cleavestore/cleave/cmd/pinspect/internal/layout"
 	"github.com/cleavestore/cleave/internal/cli"
+	"github.com/cleavestore/cleave/internal/storedir"
 	"github.com/cleavestore/cleave/internal/vfs"
 )
+
+// outsideStores refuses the name of a file in the directory of a store, or below it: only the store puts files there.
+func outsideStores(name string) error {
+	dir, err := filepath.Abs(filepath.Dir(name))
+	if err == nil {
+		dir, err = filepath.EvalSymlinks(dir)
+	}
+	if err != nil {
+		return outputError{err}
+	}
+	for {
+		var names []string
+		if entries, err := os.ReadDir(dir); err == nil { // one above may be closed to us
+			for _, e := range entries {
+				names = append(names, e.Name())
+			}
+		}
+		if storedir.HasManifest(names) {
+			return cli.Usagef("%s would lie in the store %s: name a file outside of it", name, dir)
+		}
+		above := filepath.Dir(dir)
+		if above == dir {
+			return nil
+		}
+		dir = above
+	}
+}
 
 // writeNew has write make a file. One of the name must not exist. The file gets
 // its name when it is whole: write returned nil, and the content is on disk.
 // After an error there is no file, unless it is the last one possible: that the
 // name may not be durable.
 func writeNew(name string, write func(to io.Writer) error) error {
+	if err := outsideStores(name); err != nil {
+		return err
+	}
 	dir, err := vfs.OpenRoot(filepath.Dir(name))
 	if err != nil {
 		return outputError{err}

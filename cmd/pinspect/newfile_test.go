@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -127,6 +128,22 @@ func TestNewFileTaken(t *testing.T) {
 				t.Errorf("status %d, %s", r.status, r.stderr)
 			}
 		})
+	}
+}
+
+// TestNewFileInStore: no command puts its file into a store, at whatever depth.
+func TestNewFileInStore(t *testing.T) {
+	s := newSample(t)
+	before := names(t, s.dir)
+	for _, file := range []string{filepath.Join(s.dir, "new"), filepath.Join(s.dir, "wal", "new")} {
+		for _, args := range fileCommands(s.dir, file) {
+			if r := pinspect(t, args...); r.status != cli.ExitUsage || !strings.Contains(r.stderr, "would lie in the store") {
+				t.Errorf("%v: status %d, %s", args, r.status, r.stderr)
+			}
+		}
+	}
+	if after := names(t, s.dir); !slices.Equal(after, before) {
+		t.Errorf("the store has %v, before %v", after, before)
 	}
 }
 
