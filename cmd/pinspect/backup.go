@@ -106,6 +106,8 @@ func (c *backupCommand) Run(ctx context.Context, env *environment, shared *comma
 		beside := filepath.Dir(c.Out)
 		if c.Out == "-" {
 			beside = os.TempDir()
+		} else if err := outsideStores(c.Out); err != nil { // before the copy is made there
+			return err
 		}
 		copied, err := os.MkdirTemp(beside, ".readable-*")
 		if err != nil {

@@ -6,10 +6,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/cleavestore/cleave/cmd/pinspect/internal/layout"
 	"github.com/cleavestore/cleave/internal/cli"
-	"github.com/cleavestore/cleave/internal/storedir"
+	"github.com/cleavestore/cleave/internal/manifest"
 	"github.com/cleavestore/cleave/internal/vfs"
 )
 
@@ -22,22 +23,26 @@ func outsideStores(name string) error {
 	if err != nil {
 		return outputError{err}
 	}
-	for {
-		var names []string
-		if entries, err := os.ReadDir(dir); err == nil { // one above may be closed to us
-			for _, e := range entries {
-				names = append(names, e.Name())
-			}
-		}
-		if storedir.HasManifest(names) {
+	for above := filepath.Dir(dir); ; dir, above = above, filepath.Dir(above) {
+		if isStore(dir) {
 			return cli.Usagef("%s would lie in the store %s: name a file outside of it", name, dir)
 		}
-		above := filepath.Dir(dir)
 		if above == dir {
 			return nil
 		}
-		dir = above
 	}
+}
+
+// isStore says whether a directory is that of a store, as far as it can be read.
+func isStore(dir string) bool {
+	if _, err := os.Stat(filepath.Join(dir, manifest.PartitionsDir)); err != nil {
+		return false
+	}
+	entries, err := os.ReadDir(dir)
+	return err == nil && slices.ContainsFunc(entries, func(e fs.DirEntry) bool {
+		_, ok := manifest.ParseName(e.Name())
+		return ok
+	})
 }
 
 // writeNew has write make a file. One of the name must not exist. The file gets

@@ -136,9 +136,18 @@ func TestNewFileInStore(t *testing.T) {
 	s := newSample(t)
 	before := names(t, s.dir)
 	for _, file := range []string{filepath.Join(s.dir, "new"), filepath.Join(s.dir, "wal", "new")} {
-		for _, args := range fileCommands(s.dir, file) {
-			if r := pinspect(t, args...); r.status != cli.ExitUsage || !strings.Contains(r.stderr, "would lie in the store") {
+		for _, args := range append(fileCommands(s.dir, file), []string{"backup", s.dir, "--readable", "-o", file}) {
+			var most []string // that were there at a moment
+			r := pinspectWith(&watched{t.Context(), func() {
+				if now := names(t, filepath.Dir(file)); len(now) > len(most) {
+					most = now
+				}
+			}}, args...)
+			if r.status != cli.ExitUsage || !strings.Contains(r.stderr, "would lie in the store") {
 				t.Errorf("%v: status %d, %s", args, r.status, r.stderr)
+			}
+			if after := names(t, filepath.Dir(file)); len(most) > len(after) {
+				t.Errorf("%v: meanwhile the store had %v, now %v", args, most, after)
 			}
 		}
 	}

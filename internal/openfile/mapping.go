@@ -14,9 +14,8 @@ type View struct {
 	mapping *vfs.Mapping
 }
 
-// Expect tells the processor that a reader will be at off soon. It fetches the first bytes
-// from there on, and what is read in a row behind them by itself. It is no fault, whatever
-// off is.
+// Expect tells the processor that a reader will be at off soon: it fetches the first bytes
+// from there on. What is read in a row behind them it fetches anyway. No off is a fault.
 func (v *View) Expect(off int64) {
 	const ahead = 128
 	if n := int64(len(v.Data)); off >= 0 && off < n {
