@@ -7,6 +7,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/cleavestore/cleave/cmd/pinspect/internal/pairs"
 	"github.com/cleavestore/cleave/internal/cli"
 	"github.com/cleavestore/cleave/internal/humanize"
 	"github.com/cleavestore/cleave/internal/keyadvice"
@@ -19,17 +20,17 @@ const textColumns = 100
 // print writes the report for people: what was read, the candidates side by
 // side, what to take and why, what the figures do not tell.
 func (r *adviseReport) print(out *output, s *inputs) {
-	var p pairs
-	p.add("sample", fmt.Sprintf("%s: %s, %s of JSON", strings.Join(s.about, ", "),
+	var p pairs.List
+	p.Add("sample", fmt.Sprintf("%s: %s, %s of JSON", strings.Join(s.about, ", "),
 		humanize.Plural(r.Documents, "document", "documents"), humanize.Bytes(r.Bytes)))
 	if s.limit > 0 && r.Documents >= s.limit {
-		p.add("", "only the first "+humanize.Plural(s.limit, "document", "documents")+": others may differ, mostly if the input is sorted")
+		p.Add("", "only the first "+humanize.Plural(s.limit, "document", "documents")+": others may differ, mostly if the input is sorted")
 	}
-	p.add("judged for", r.purpose())
+	p.Add("judged for", r.purpose())
 	if r.Proposed {
-		p.add("candidates", "proposed from the properties that most documents have; name others with --key")
+		p.Add("candidates", "proposed from the properties that most documents have; name others with --key")
 	}
-	p.print(out.w)
+	p.Print(out.w)
 	out.printf("\n")
 	r.printTable(out)
 	out.printf("\n")
@@ -88,12 +89,12 @@ func (r *adviseReport) printTable(out *output) {
 	out.printf("\n")
 	paragraph(out, "", "A logical partition is all documents with one key: it is never divided. A physical partition holds many of them, gets an even part of the throughput, and splits when it is full.")
 	out.printf("\n")
-	var p pairs
-	p.add("  documents", "how many a logical partition has: half of them at most (median), the largest one (most)")
-	p.add("  largest has", "the share of all bytes that is in the largest logical partition")
-	p.add("  no value", "documents in which the property is missing or null")
-	p.add("  spread", fmt.Sprintf("the bytes in each of %d physical partitions; the fullest should have little more than %s", r.Partitions, keyadvice.Percent(1/float64(r.Partitions))))
-	p.print(out.w)
+	var p pairs.List
+	p.Add("  documents", "how many a logical partition has: half of them at most (median), the largest one (most)")
+	p.Add("  largest has", "the share of all bytes that is in the largest logical partition")
+	p.Add("  no value", "documents in which the property is missing or null")
+	p.Add("  spread", fmt.Sprintf("the bytes in each of %d physical partitions; the fullest should have little more than %s", r.Partitions, keyadvice.Percent(1/float64(r.Partitions))))
+	p.Print(out.w)
 }
 
 const spreadCells = 32

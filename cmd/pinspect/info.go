@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/cleavestore/cleave/cmd/pinspect/internal/layout"
+	"github.com/cleavestore/cleave/cmd/pinspect/internal/pairs"
 	"github.com/cleavestore/cleave/cmd/pinspect/internal/survey"
 	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/internal/chart"
@@ -290,10 +291,10 @@ func owner(f *layout.Files) string {
 }
 
 func (r *infoReport) print(out *output) {
-	var p pairs
-	p.add("store", printable(r.Directory))
-	p.add("id", fmt.Sprintf("%x", r.StoreID[:]))
-	p.add("format", fmt.Sprintf("%d", r.Format))
+	var p pairs.List
+	p.Add("store", printable(r.Directory))
+	p.Add("id", fmt.Sprintf("%x", r.StoreID[:]))
+	p.Add("format", fmt.Sprintf("%d", r.Format))
 	state := "closed cleanly"
 	if !r.Clean {
 		state = "open, or not closed: the next open replays the log"
@@ -301,34 +302,34 @@ func (r *infoReport) print(out *output) {
 			state += " (last writer: " + printable(r.Owner) + ")"
 		}
 	}
-	p.add("state", state+", last sequence "+humanize.Count(r.LastSeq))
+	p.Add("state", state+", last sequence "+humanize.Count(r.LastSeq))
 	if d := r.Dropped; d != nil {
-		p.add("end of the log", fmt.Sprintf("torn, or being written: %s (%s) that the next open would drop", humanize.Bytes(d.Bytes), humanize.Plural(d.Records, "record", "records")))
+		p.Add("end of the log", fmt.Sprintf("torn, or being written: %s (%s) that the next open would drop", humanize.Bytes(d.Bytes), humanize.Plural(d.Records, "record", "records")))
 	}
 	logical := "logical partitions"
 	if r.Logical == 1 {
 		logical = "logical partition"
 	}
-	p.add("documents", fmt.Sprintf("%s in %s %s, %s",
+	p.Add("documents", fmt.Sprintf("%s in %s %s, %s",
 		formatBound(r.Documents, r.Exact), formatBound(r.Logical, r.Exact), logical, humanize.Bytes(r.RawBytes)))
 	disk := fmt.Sprintf("%s: segments %s, log %s, manifests %s", humanize.Bytes(r.Disk.Total),
 		humanize.Bytes(r.Disk.Segments), humanize.Bytes(r.Disk.Log), humanize.Bytes(r.Disk.Manifests))
 	if r.Disk.Other > 0 {
 		disk += ", other " + humanize.Bytes(r.Disk.Other)
 	}
-	p.add("on disk", disk)
+	p.Add("on disk", disk)
 	if r.Obsolete > 0 {
-		p.add("replaced", humanize.Bytes(r.Obsolete)+" in files that compactions have replaced: somebody reads them, or the next open removes them")
+		p.Add("replaced", humanize.Bytes(r.Obsolete)+" in files that compactions have replaced: somebody reads them, or the next open removes them")
 	}
 	for _, h := range r.Holders {
-		p.add("kept", printable(h.String()))
+		p.Add("kept", printable(h.String()))
 	}
-	p.add("segment files", fmt.Sprintf("this process has %s open (%s at most) and %s mapped (%s at most)",
+	p.Add("segment files", fmt.Sprintf("this process has %s open (%s at most) and %s mapped (%s at most)",
 		humanize.Count(r.Process.Open), humanize.Count(r.Process.MaxOpen), humanize.Count(r.Process.Mapped), humanize.Count(r.Process.MaxMapped)))
 	if r.RawBytes > 0 {
-		p.add("disk / raw", diskByRaw(r.Disk, r.RawBytes))
+		p.Add("disk / raw", diskByRaw(r.Disk, r.RawBytes))
 	}
-	p.print(out.w)
+	p.Print(out.w)
 	printDamage(out, r.Damage, maxInfoContainers)
 	if len(r.Containers) == 0 {
 		out.printf("\nno containers\n")

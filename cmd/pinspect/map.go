@@ -152,6 +152,9 @@ func (c *mapCommand) Run(ctx context.Context, env *environment, out *output) err
 }
 
 func (c *mapCommand) writeSVG(env *environment, maps []*mapReport) error {
+	if err := outsideStores(c.SVG); err != nil {
+		return err
+	}
 	var b strings.Builder
 	drawSVG(&b, maps)
 	if err := os.WriteFile(c.SVG, []byte(b.String()), 0o666); err != nil {

@@ -4,45 +4,19 @@ import (
 	"errors"
 	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
-	"slices"
 
 	"github.com/cleavestore/cleave/cmd/pinspect/internal/layout"
 	"github.com/cleavestore/cleave/internal/cli"
-	"github.com/cleavestore/cleave/internal/manifest"
 	"github.com/cleavestore/cleave/internal/vfs"
 )
 
 // outsideStores refuses the name of a file in the directory of a store, or below it: only the store puts files there.
 func outsideStores(name string) error {
-	dir, err := filepath.Abs(filepath.Dir(name))
-	if err == nil {
-		dir, err = filepath.EvalSymlinks(dir)
+	if store := layout.StoreAround(filepath.Dir(name)); store != "" {
+		return cli.Usagef("%s would lie in the store %s: name a file outside of it", name, store)
 	}
-	if err != nil {
-		return outputError{err}
-	}
-	for above := filepath.Dir(dir); ; dir, above = above, filepath.Dir(above) {
-		if isStore(dir) {
-			return cli.Usagef("%s would lie in the store %s: name a file outside of it", name, dir)
-		}
-		if above == dir {
-			return nil
-		}
-	}
-}
-
-// isStore says whether a directory is that of a store, as far as it can be read.
-func isStore(dir string) bool {
-	if _, err := os.Stat(filepath.Join(dir, manifest.PartitionsDir)); err != nil {
-		return false
-	}
-	entries, err := os.ReadDir(dir)
-	return err == nil && slices.ContainsFunc(entries, func(e fs.DirEntry) bool {
-		_, ok := manifest.ParseName(e.Name())
-		return ok
-	})
+	return nil
 }
 
 // writeNew has write make a file. One of the name must not exist. The file gets

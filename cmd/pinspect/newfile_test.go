@@ -136,7 +136,7 @@ func TestNewFileInStore(t *testing.T) {
 	s := newSample(t)
 	before := names(t, s.dir)
 	for _, file := range []string{filepath.Join(s.dir, "new"), filepath.Join(s.dir, "wal", "new")} {
-		for _, args := range append(fileCommands(s.dir, file), []string{"backup", s.dir, "--readable", "-o", file}) {
+		for _, args := range append(fileCommands(s.dir, file), []string{"backup", s.dir, "--readable", "-o", file}, []string{"map", s.dir, "--svg", file}) {
 			var most []string // that were there at a moment
 			r := pinspectWith(&watched{t.Context(), func() {
 				if now := names(t, filepath.Dir(file)); len(now) > len(most) {
