@@ -202,6 +202,8 @@ func (r *containerRecord) made(creationOrder bool) engine.ContainerDef {
 
 // conform makes the container of the store what the record and the options say: a crash can come
 // between a change of the record and of the container, and the options can be others than before.
+// The default time to live stays as the container has it, and clients see that one: to set it back
+// could let items expire that live by the newer one.
 func (k *container) conform(ctx context.Context, o *Options) error {
 	index, bad := k.record.Definition.index(o.CreationOrder)
 	if bad != nil {
@@ -212,11 +214,6 @@ func (k *container) conform(ctx context.Context, o *Options) error {
 		perSecond = float64(given.Throughput)
 	}
 	now := k.items.Def()
-	if ttl := k.record.Definition.storedTTL(); now.MutableTTL && now.DefaultTTL != ttl {
-		if err := k.items.SetDefaultTTL(ctx, ttl); err != nil {
-			return err
-		}
-	}
 	if !slices.Equal(now.Index.Include, index.Include) || !slices.Equal(now.Index.Exclude, index.Exclude) ||
 		!slices.EqualFunc(now.Index.Composite, index.Composite, slices.Equal) {
 		if err := k.items.SetIndexPolicy(ctx, index); err != nil {

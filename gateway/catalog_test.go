@@ -99,8 +99,8 @@ func TestDropFails(t *testing.T) {
 
 func (d *database) hasContainer(name string) bool { return d != nil && d.containers[name] != nil }
 
-// TestDefinitionAfterCrash: a change of the index policy, of the default time to live or of the throughput that a crash cuts off
-// before its record is written is taken back when the store is opened.
+// TestDefinitionAfterCrash: a change of the index policy or of the throughput that a crash cuts off before its record is written
+// is taken back when the store is opened. One of the default time to live stays, and is shown.
 func TestDefinitionAfterCrash(t *testing.T) {
 	s := start(t, &Options{Throttle: true})
 	s.items("x-ms-offer-throughput", "500")
@@ -118,12 +118,20 @@ func TestDefinitionAfterCrash(t *testing.T) {
 	if err := k.items.SetThroughput(t.Context(), 900); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := New(t.Context(), s.db, &Options{Throttle: true}); err != nil {
+	next, err := New(t.Context(), s.db, &Options{Throttle: true})
+	if err != nil {
 		t.Fatal(err)
 	}
 	after := k.items.Def()
-	if fmt.Sprint(before.Index) != fmt.Sprint(after.Index) || after.Throughput != 500 || after.DefaultTTL != 0 {
-		t.Errorf("index %v, %v RU/s, default %v; want %v, 500 and 0", after.Index, after.Throughput, after.DefaultTTL, before.Index)
+	if fmt.Sprint(before.Index) != fmt.Sprint(after.Index) || after.Throughput != 500 || after.DefaultTTL != time.Hour {
+		t.Errorf("index %v, %v RU/s, default %v; want %v, 500 and an hour", after.Index, after.Throughput, after.DefaultTTL, before.Index)
+	}
+	again, bad := next.catalog.container("d", "c")
+	if bad != nil {
+		t.Fatal(bad)
+	}
+	if got := fmt.Sprintf("%s", again.shown()["defaultTtl"]); got != "3600" {
+		t.Errorf("defaultTtl %s is shown, want 3600", got)
 	}
 	if _, err := New(t.Context(), s.db, nil); err != nil {
 		t.Fatal(err)

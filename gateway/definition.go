@@ -146,6 +146,18 @@ func (p *containerProperties) storedTTL() time.Duration {
 	}
 }
 
+// shownTTL returns the default time to live of a container of the store as clients see it, in whole seconds.
+func shownTTL(stored time.Duration) *int64 {
+	if stored == 0 {
+		return nil
+	}
+	seconds := int64(-1)
+	if stored != engine.NoExpiry {
+		seconds = min(int64((stored+time.Second-1)/time.Second), math.MaxInt32)
+	}
+	return &seconds
+}
+
 func setDefault(at *json.RawMessage, value string) {
 	if len(*at) == 0 || string(*at) == "null" {
 		*at = json.RawMessage(value)

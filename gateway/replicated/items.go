@@ -39,9 +39,6 @@ func (c *items) Def() engine.ContainerDef {
 
 // SetDefaultTTL implements gateway.Items. The groups follow when the nodes of their leaders hear of it.
 func (c *items) SetDefaultTTL(ctx context.Context, ttl time.Duration) error {
-	if ttl == time.Duration(c.ttl.Load()) {
-		return nil
-	}
 	within, cancel := c.s.bound(ctx)
 	defer cancel()
 	switch err := c.s.c.SetDefaultTTL(within, c.name, cluster.SecondsOf(ttl)); {

@@ -191,7 +191,7 @@ func (g *gate) query(text string, head ...string) (values []string, pages int) {
 
 // TestGateway: a client makes a database and a container, works with items, and queries. What a cluster cannot do is said so. A
 // node that leads is killed while clients write: what was acknowledged is there afterwards. A second gateway takes over,
-// and the first one ends.
+// and the first one ends. It shows the default times to live that the cluster has.
 func TestGateway(t *testing.T) {
 	cluster := startNodes(t)
 	g := startGate(t, cluster.dir)
@@ -211,7 +211,19 @@ func TestGateway(t *testing.T) {
 	t.Run("prefixes", func(t *testing.T) { g.of(t).prefixes(cluster) })
 	t.Run("kill", func(t *testing.T) { g.of(t).kill(cluster) })
 
+	// pnode changes default times to live behind the gateway, which sets the second one back when a client says so.
+	for _, name := range []string{"kept", "back"} {
+		g.want(201, "POST", "/dbs/shop/colls", minute(name))
+		cluster.run(cluster.pnode, "ttl", cluster.dir, "shop."+name, "3600")
+	}
+	g.want(200, "PUT", "/dbs/shop/colls/back", minute("back"))
+
 	next := startGate(t, cluster.dir)
+	for name, want := range map[string]string{"kept": "3600", "back": "60"} {
+		if a := next.want(200, "GET", "/dbs/shop/colls/"+name, ""); !strings.Contains(a.body, `"defaultTtl":`+want+`,`) {
+			t.Errorf("the next gateway shows %s, want defaultTtl %s", a.body, want)
+		}
+	}
 	if a := g.ask("POST", "/dbs", `{"id":"late"}`); a.status != 503 && a.status != 0 {
 		t.Errorf("a gateway that was superseded: %d %s", a.status, a.body)
 	}
@@ -230,6 +242,11 @@ func TestGateway(t *testing.T) {
 	if err := <-next.ended; err != nil && !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
+}
+
+// minute is the definition of a container whose items live for a minute.
+func minute(name string) string {
+	return fmt.Sprintf(`{"id":%q,"partitionKey":{"paths":["/k"]},"defaultTtl":60}`, name)
 }
 
 func (g *gate) items() {
