@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"strconv"
+	"strings"
 	"sync"
 	"testing"
 
@@ -26,7 +28,12 @@ var corpora sync.Map
 // load makes n documents of a shape, in n/100 logical partitions.
 func load(b *testing.B, shape string, n int) *corpus {
 	make := sync.OnceValue(func() *corpus {
-		g, err := workload.NewGenerator(workload.Params{Shape: shape, Seed: 1, LogicalPartitions: n / 100})
+		params := workload.Params{Shape: shape, Seed: 1, LogicalPartitions: n / 100}
+		if size, of, ok := strings.Cut(shape, ","); ok { // such as 16KiB,0.7
+			params.Shape, params.Sizes = "sized", size
+			params.Compressible, _ = strconv.ParseFloat(of, 64)
+		}
+		g, err := workload.NewGenerator(params)
 		if err != nil {
 			panic(err)
 		}

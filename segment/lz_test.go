@@ -41,15 +41,15 @@ func BenchmarkLZDecode(b *testing.B) {
 	}
 }
 
-// BenchmarkLZEncode encodes documents of 1.4 KB and of 72 bytes.
+// BenchmarkLZEncode encodes documents of 1.4 KB and of 72 bytes, large ones, and ones that do not compress.
 func BenchmarkLZEncode(b *testing.B) {
-	for _, shape := range []string{"food", "small"} {
+	for _, shape := range []string{"food", "small", "16KiB,0.7", "1160,0"} {
 		c := load(b, shape, 20_000)
 		var raws [][]byte
 		for i := range 2000 {
 			raws = append(raws, c.model[i*7].ver.Body)
 		}
-		e, buf := lz.NewEncoder(c.dict.bytes, c.dict.known()), make([]byte, 16<<10)
+		e, buf := lz.NewEncoder(c.dict.bytes, c.dict.known()), make([]byte, 32<<10)
 		for _, encoder := range []struct {
 			name   string
 			encode func(src []byte) []byte

@@ -11,23 +11,30 @@ import (
 // else to where the dictionary has them. If a match is short, a hash of its end may lead
 // to another match that reaches back over all of it. That one is taken instead.
 //
-// The table of positions in the block is never cleared: for a document of a KiB that
-// would take as long as the search itself. An entry without the number of the block is
-// of an earlier block.
+// The table of positions in the block is seldom cleared: for a document of a KiB that
+// would take as long as the search itself. An entry has the number of its block, since most
+// are of earlier ones, and a tag, which is more bits of the hash. With both, the search finds
+// nearly always what it looks for. The table of a large block is full of positions with the same
+// hash and other bytes: a look at each would cost a mispredicted branch.
 
 const (
-	dictBits = 14        // of hashes into a dictionary
-	seenBits = 12        // of hashes into the block
-	posBits  = 15        // of a position in the block
-	margin   = 12        // bytes before the end of a block at which no match is looked for
-	short    = 12        // bytes of a match below which another one is looked for
-	probes   = 3         // positions looked at before some are skipped
-	far      = 1<<16 - 1 // largest offset
-	around   = 8         // bytes before and behind the text that are looked at
+	dictBits = 14                // of hashes into a dictionary
+	seenBits = 12                // of hashes into the block
+	posBits  = 15                // of a position in the block
+	tagBits  = 8                 // of a tag
+	tagged   = posBits + tagBits // of both, the low ones of an entry
+	margin   = 12                // bytes before the end of a block at which no match is looked for
+	short    = 12                // bytes of a match below which another one is looked for
+	probes   = 3                 // positions looked at before some are skipped
+	far      = 1<<16 - 1         // largest offset
+	around   = 8                 // bytes before and behind the text that are looked at
 )
 
 // hash is a hash of n bits of the low 6 bytes of v.
 func hash(v uint64, n uint) uint64 { return v << 16 * 227718039650203 >> (64 - n) }
+
+// tag returns the tag of the low 6 bytes of v, at its place in an entry.
+func tag(v uint64) uint32 { return uint32(hash(v, seenBits+tagged)) & (1<<tagged - 1<<posBits) }
 
 // Positions leads from the hash of 6 bytes to where a dictionary has them last.
 type Positions [1 << dictBits]uint16
@@ -46,8 +53,8 @@ type Encoder struct {
 	text  []byte // the dictionary, then the block; around bytes before and behind
 	dict  int    // bytes of the dictionary
 	known *Positions
-	seen  [1 << seenBits]uint32 // block and position
-	block uint32                // number of the block, above the bits of a position
+	seen  [1 << seenBits]uint32 // entries: number of the block, tag, position
+	block uint32                // number of the block, at its place in an entry
 }
 
 // NewEncoder returns an encoder against a dictionary, whose positions are known.
@@ -60,9 +67,9 @@ func NewEncoder(dict []byte, known *Positions) *Encoder {
 // Encode returns the block of src, of at most MaxRaw bytes, in dst, whose
 // capacity is at least MaxLen(len(src)).
 func (e *Encoder) Encode(dst, src []byte) []byte {
-	if e.block += 1 << posBits; e.block == 0 { // the numbers begin again
+	if e.block += 1 << tagged; e.block == 0 { // the numbers begin again
 		clear(e.seen[:])
-		e.block = 1 << posBits
+		e.block = 1 << tagged
 	}
 	end := e.dict + copy(e.text[e.dict:], src)
 	text := e.text[:end+around]
@@ -93,7 +100,8 @@ func (e *Encoder) Encode(dst, src []byte) []byte {
 		d += putPair(dst[d:], text[emitted:at], offset, s-at)
 		emitted = s
 		if s < limit {
-			e.seen[hash(load64(text, s-2), seenBits)] = e.block | uint32(s-2-e.dict)
+			v := load64(text, s-2)
+			e.seen[hash(v, seenBits)] = e.block | tag(v) | uint32(s-2-e.dict)
 		}
 	}
 }
@@ -106,10 +114,10 @@ func (e *Encoder) find(text []byte, s, emitted, limit int) (at, from int) {
 		for at := s; at < s+probes; at++ {
 			v := load64(text, at)
 			seen := &e.seen[hash(v, seenBits)]
-			here, there := e.block|uint32(at-e.dict), *seen
-			*seen = here
-			if there >= e.block && there < here {
-				if from := int(there-e.block) + e.dict; load32(text, from) == uint32(v) {
+			alike, there := e.block|tag(v), *seen
+			*seen = alike | uint32(at-e.dict)
+			if there>>posBits == alike>>posBits {
+				if from := int(there-alike) + e.dict; load32(text, from) == uint32(v) {
 					return at, from
 				}
 			}

@@ -23,7 +23,7 @@ func TestLZEncoder(t *testing.T) {
 		d := newDictionary(t, text(s2.MinDictSize+rng.IntN(s2.MaxDictSize-s2.MinDictSize+1)))
 		e := d.encoder()
 		if rng.IntN(2) == 0 {
-			e.block = ^uint32(0) >> posBits << posBits // the last number
+			e.block = ^uint32(0) >> tagged << tagged // the last number
 		}
 		for range 30 {
 			raw := text(1 + rng.IntN(3000))
@@ -56,9 +56,12 @@ func TestLZEncoderFinds(t *testing.T) {
 	if n := len(encode(e, noise[500:1500])); n > 30 {
 		t.Errorf("%d bytes for a part of the dictionary", n)
 	}
-	for range 2 {
-		if n := len(encode(e, noise[2000:3000])); n < 1000 {
-			t.Errorf("%d bytes for noise", n)
+	const numbers = 1<<(32-tagged) - 1 // of blocks; then they begin again
+	for i := range 2*numbers + 2 {
+		if i%numbers > 0 && i <= 2*numbers { // leaves the table as it is
+			encode(e, noise[:1])
+		} else if n := len(encode(e, noise[2000:3000])); n < 1000 {
+			t.Errorf("%d bytes for noise, in block %d", n, i)
 		}
 	}
 	if n := len(encode(e, append(bytes.Clone(noise[2000:3000]), noise[2000:3000]...))); n > 1050 {
