@@ -27,7 +27,7 @@ import (
 
 type restoreCommand struct {
 	Backup string `arg:"" help:"Directory that backup has made."`
-	Dir    string `arg:"" help:"Directory of another cluster, which runs and has the containers."`
+	Dir    string `arg:"" help:"Directory of another cluster, which runs and has the containers, with the same keys, unique keys and default times to live."`
 	Writes int    `help:"Writes at once." default:"32"`
 }
 
@@ -54,7 +54,13 @@ func (c *restoreCommand) Run(ctx context.Context, e *environment) error {
 	for _, t := range b.Containers {
 		if cl.GroupOf(t.Name, engine.StringKey("")) == 0 && !slices.ContainsFunc(cl.Descriptors(), func(g *topology.Group) bool { return g.Container == t.Name }) {
 			lacks = append(lacks, fmt.Errorf("the cluster has no container %q: pnode container %s %s", t.Name, quote(c.Dir), arguments(&t)))
+			continue
 		}
+		has, err := cl.Definition(ctx, t.Name)
+		if err != nil {
+			return err
+		}
+		lacks = append(lacks, c.compare(&t, &has))
 	}
 	if err = errors.Join(lacks...); err != nil {
 		return err
@@ -69,6 +75,19 @@ func (c *restoreCommand) Run(ctx context.Context, e *environment) error {
 		fmt.Fprintf(e.stdout, "group %d of %s: %d items\n", g.ID, g.Container, n)
 	}
 	fmt.Fprintf(e.stdout, "%d items of %d groups are in %s\n", total, len(b.Groups), c.Dir)
+	return nil
+}
+
+// compare returns an error if the container of the cluster would keep other items than that of the backup, or others would expire.
+func (c *restoreCommand) compare(saved, has *cluster.Container) error {
+	if saved.DefaultTTL != has.DefaultTTL && has.MutableTTL {
+		return fmt.Errorf("container %q of the cluster has the default time to live %d, and %d in the backup: pnode ttl %s %s -- %d",
+			saved.Name, has.DefaultTTL, saved.DefaultTTL, quote(c.Dir), quote(saved.Name), saved.DefaultTTL)
+	}
+	if saved.DefaultTTL != has.DefaultTTL || !slices.Equal(saved.PartitionKey, has.PartitionKey) || !slices.EqualFunc(saved.UniqueKeys, has.UniqueKeys, slices.Equal) {
+		return fmt.Errorf("container %q of the cluster has another definition, %s. Drop it, and: pnode container %s %s",
+			saved.Name, arguments(has), quote(c.Dir), arguments(saved))
+	}
 	return nil
 }
 
@@ -126,6 +145,16 @@ func (c *restoreCommand) restore(ctx context.Context, cl *client.Client, b *back
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
+	t, ttl, err := install(ctx, db, b, g, file)
+	if err != nil {
+		return 0, err
+	}
+	return c.copy(ctx, cl, t, ttl)
+}
+
+// install gives a store what the file of a group has. It returns the container, and the default time to live by which the group
+// went: that of the container can have changed since the group began.
+func install(ctx context.Context, db *engine.DB, b *backup, g *backupGroup, file io.Reader) (*engine.Container, time.Duration, error) {
 	var def engine.ContainerDef
 	for _, t := range b.Containers {
 		if t.Name == g.Container {
@@ -135,17 +164,19 @@ func (c *restoreCommand) restore(ctx context.Context, cl *client.Client, b *back
 	def.MinPartitions = 1
 	t, err := db.EnsureContainer(ctx, g.Container, def)
 	if err != nil {
-		return 0, err
+		return nil, 0, err
 	}
 	for _, at := range []string{g.Min, g.Max} {
 		if err = cutAt(ctx, t, at); err != nil {
-			return 0, err
+			return nil, 0, err
 		}
 	}
-	if _, err = t.InstallPartition(ctx, file); err != nil {
-		return 0, err
+	got, err := t.InstallPartition(ctx, file)
+	if err != nil {
+		return nil, 0, err
 	}
-	return c.copy(ctx, cl, t, def.DefaultTTL)
+	rule, err := t.AppliedTTL(got.Partition)
+	return t, rule.TTL, err
 }
 
 // cutAt splits the partition that has a boundary inside of it; there is none at the ends of all.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -56,6 +57,40 @@ func TestNewer(t *testing.T) {
 		if c := known["x"]; c.Number != 70001 || c.Revision != 2 {
 			t.Errorf("from %d on: %+v", at, c)
 		}
+	}
+}
+
+// TestChangedDefault: an item of a group whose default time to live has changed goes by that of its container after a restore.
+func TestChangedDefault(t *testing.T) {
+	ctx := t.Context()
+	open := func() *engine.DB {
+		db, err := engine.Open(ctx, t.TempDir(), &engine.Options{MaxPartitionBytes: -1})
+		must(t, err)
+		t.Cleanup(func() { must(t, db.Close()) })
+		return db
+	}
+	c := cluster.Container{Name: "x", PartitionKey: []string{"/k"}, Partitions: 1, DefaultTTL: 20, MutableTTL: true}
+	from, err := open().EnsureContainer(ctx, c.Name, c.Def())
+	must(t, err)
+	_, err = c.Retime(3600)
+	must(t, err)
+	batch := from.NewBatch(engine.StringKey("a"))
+	must(t, batch.Create([]byte(`{"id":"i","k":"a"}`), nil))
+	part, now := from.Partitions()[0].ID, time.Now()
+	_, err = from.ApplyAt(ctx, part, engine.Entry{Index: 1, Time: now, DefaultTTL: &engine.DefaultTTLChange{Revision: c.TTLRevision, TTL: time.Hour}})
+	must(t, err)
+	_, err = from.ApplyAt(ctx, part, engine.Entry{Index: 2, Time: now, Batches: []*engine.Batch{batch}})
+	must(t, err)
+	var file bytes.Buffer
+	_, err = from.ExportPartition(ctx, part, &file)
+	must(t, err)
+
+	at, ttl, err := install(ctx, open(), &backup{Containers: []cluster.Container{c}}, &backupGroup{Container: c.Name, Max: "FF"}, &file)
+	must(t, err)
+	it, err := at.Read(ctx, engine.StringKey("a"), "i")
+	must(t, err)
+	if ttl != time.Hour || lifetime(&it, ttl) != 0 || !it.Expires.Equal(it.Modified.Add(time.Hour)) {
+		t.Errorf("default %v, written with %v, expires %v after it was written; want an hour, nothing, and an hour", ttl, lifetime(&it, ttl), it.Expires.Sub(it.Modified))
 	}
 }
 
