@@ -80,15 +80,16 @@ func (c *restoreCommand) Run(ctx context.Context, e *environment) error {
 
 // compare returns an error if the container of the cluster would keep other items than that of the backup, or others would expire.
 func (c *restoreCommand) compare(saved, has *cluster.Container) error {
-	if saved.DefaultTTL != has.DefaultTTL && has.MutableTTL {
+	sameKeys := slices.Equal(saved.PartitionKey, has.PartitionKey) && slices.EqualFunc(saved.UniqueKeys, has.UniqueKeys, slices.Equal)
+	switch {
+	case sameKeys && saved.DefaultTTL == has.DefaultTTL:
+		return nil
+	case sameKeys && has.MutableTTL:
 		return fmt.Errorf("container %q of the cluster has the default time to live %d, and %d in the backup: pnode ttl %s %s -- %d",
 			saved.Name, has.DefaultTTL, saved.DefaultTTL, quote(c.Dir), quote(saved.Name), saved.DefaultTTL)
 	}
-	if saved.DefaultTTL != has.DefaultTTL || !slices.Equal(saved.PartitionKey, has.PartitionKey) || !slices.EqualFunc(saved.UniqueKeys, has.UniqueKeys, slices.Equal) {
-		return fmt.Errorf("container %q of the cluster has another definition, %s. Drop it, and: pnode container %s %s",
-			saved.Name, arguments(has), quote(c.Dir), arguments(saved))
-	}
-	return nil
+	return fmt.Errorf("container %q of the cluster has another definition, %s. Drop it, and: pnode container %s %s",
+		saved.Name, arguments(has), quote(c.Dir), arguments(saved))
 }
 
 // arguments returns how a container is written for pnode container, for a shell.
