@@ -177,7 +177,7 @@ func openCatalog(ctx context.Context, db Store, o *Options) (*catalog, error) {
 		if err != nil {
 			return nil, fmt.Errorf("gateway: container %s of database %s: %w", k.record.Name, k.record.Database, err)
 		}
-		if err = k.conform(ctx, o); err != nil {
+		if err = c.conform(ctx, k, o); err != nil {
 			return nil, fmt.Errorf("gateway: container %s of database %s: %w", k.record.Name, k.record.Database, err)
 		}
 		k.attach(d)
@@ -202,9 +202,9 @@ func (r *containerRecord) made(creationOrder bool) engine.ContainerDef {
 
 // conform makes the container of the store what the record and the options say: a crash can come
 // between a change of the record and of the container, and the options can be others than before.
-// The default time to live stays as the container has it, and clients see that one: to set it back
-// could let items expire that live by the newer one.
-func (k *container) conform(ctx context.Context, o *Options) error {
+// The default time to live stays as the container has it, and the record gets it, with a new etag: to
+// set it back could let items expire that live by the newer one.
+func (c *catalog) conform(ctx context.Context, k *container, o *Options) (err error) {
 	index, bad := k.record.Definition.index(o.CreationOrder)
 	if bad != nil {
 		return bad
@@ -214,9 +214,18 @@ func (k *container) conform(ctx context.Context, o *Options) error {
 		perSecond = float64(given.Throughput)
 	}
 	now := k.items.Def()
+	before := k.record.Definition.storedTTL()
+	if now.MutableTTL {
+		k.record.Definition.DefaultTTL = shownTTL(now.DefaultTTL)
+	}
+	if k.record.Definition.storedTTL() != before {
+		if k.etag, err = c.put(ctx, &k.record); err != nil {
+			return err
+		}
+	}
 	if !slices.Equal(now.Index.Include, index.Include) || !slices.Equal(now.Index.Exclude, index.Exclude) ||
 		!slices.EqualFunc(now.Index.Composite, index.Composite, slices.Equal) {
-		if err := k.items.SetIndexPolicy(ctx, index); err != nil {
+		if err = k.items.SetIndexPolicy(ctx, index); err != nil {
 			return err
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"runtime"
@@ -130,14 +131,35 @@ func TestDefinitionAfterCrash(t *testing.T) {
 	if bad != nil {
 		t.Fatal(bad)
 	}
-	if got := fmt.Sprintf("%s", again.shown()["defaultTtl"]); got != "3600" {
-		t.Errorf("defaultTtl %s is shown, want 3600", got)
+	if got := fmt.Sprintf("%s", again.shown()["defaultTtl"]); got != "3600" || again.etag == k.etag {
+		t.Errorf("defaultTtl %s is shown with etag %v, want 3600 and not %v", got, again.etag, k.etag)
+	}
+	last, err := New(t.Context(), s.db, &Options{Throttle: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if k, bad = last.catalog.container("d", "c"); bad != nil || k.etag != again.etag {
+		t.Errorf("another start makes the etag %v of %v: %v", k.etag, again.etag, bad)
 	}
 	if _, err := New(t.Context(), s.db, nil); err != nil {
 		t.Fatal(err)
 	}
 	if got := k.items.Def().Throughput; got != 0 {
 		t.Errorf("without Throttle %v RU/s are enforced", got)
+	}
+}
+
+// TestShownTTL: a default time to live is shown in whole seconds, rounded up, and never as one that nobody may set.
+func TestShownTTL(t *testing.T) {
+	for stored, want := range map[time.Duration]int64{
+		engine.NoExpiry: -1, time.Millisecond: 1, time.Second: 1, time.Second + time.Millisecond: 2, math.MaxInt32 * time.Second: math.MaxInt32, math.MaxInt64: math.MaxInt32,
+	} {
+		if got := shownTTL(stored); got == nil || *got != want {
+			t.Errorf("%v is shown as %v, want %d", stored, got, want)
+		}
+	}
+	if got := shownTTL(0); got != nil {
+		t.Errorf("no default is shown as %d", *got)
 	}
 }
 

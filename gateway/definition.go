@@ -153,7 +153,7 @@ func shownTTL(stored time.Duration) *int64 {
 	}
 	seconds := int64(-1)
 	if stored != engine.NoExpiry {
-		seconds = min(int64((stored+time.Second-1)/time.Second), math.MaxInt32)
+		seconds = min(int64((stored-1)/time.Second)+1, math.MaxInt32)
 	}
 	return &seconds
 }

@@ -32,11 +32,7 @@ func (k *container) self() string { return "dbs/" + k.db.rid() + "/colls/" + k.r
 
 // shown returns a container as clients see it.
 func (k *container) shown() map[string]any {
-	definition := k.record.Definition
-	if k.mutable {
-		definition.DefaultTTL = shownTTL(k.items.Def().DefaultTTL)
-	}
-	text, _ := json.Marshal(&definition) // it was read from JSON
+	text, _ := json.Marshal(&k.record.Definition) // it was read from JSON
 	all := map[string]any{}
 	var parts map[string]json.RawMessage
 	_ = json.Unmarshal(text, &parts)

@@ -132,10 +132,10 @@ func TestOperations(t *testing.T) {
 	}
 	command(t, "drop", two, "orders", "--yes")
 	command(t, "container", two, "orders:/k:2", "--unique", "/n,/u", "--unique", "/v")
-	if status, _, errs := run(t, "restore", saved, two); status != 1 || !strings.Contains(errs, "default time to live 0, and -1 in the backup: pnode ttl "+two+" orders -- -1") {
+	if status, _, errs := run(t, "restore", saved, two); status != 1 || !strings.Contains(errs, "default time to live 0, and -1 in the backup: pnode ttl "+two+" -- orders -1") {
 		t.Errorf("with another default time to live: status %d, %s", status, errs)
 	}
-	command(t, "ttl", two, "orders", "--", "-1")
+	command(t, "ttl", two, "--", "orders", "-1")
 	if out := command(t, "restore", saved, two); !strings.Contains(out, "200 items of 4 groups") {
 		t.Error(out)
 	}

@@ -85,7 +85,7 @@ func (c *restoreCommand) compare(saved, has *cluster.Container) error {
 	case sameKeys && saved.DefaultTTL == has.DefaultTTL:
 		return nil
 	case sameKeys && has.MutableTTL:
-		return fmt.Errorf("container %q of the cluster has the default time to live %d, and %d in the backup: pnode ttl %s %s -- %d",
+		return fmt.Errorf("container %q of the cluster has the default time to live %d, and %d in the backup: pnode ttl %s -- %s %d",
 			saved.Name, has.DefaultTTL, saved.DefaultTTL, quote(c.Dir), quote(saved.Name), saved.DefaultTTL)
 	}
 	return fmt.Errorf("container %q of the cluster has another definition, %s. Drop it, and: pnode container %s %s",
@@ -94,7 +94,7 @@ func (c *restoreCommand) compare(saved, has *cluster.Container) error {
 
 // arguments returns how a container is written for pnode container, for a shell.
 func arguments(t *cluster.Container) string {
-	out := quote(fmt.Sprintf("%s:%s:%d", t.Name, strings.Join(t.PartitionKey, ","), t.Partitions))
+	name, out := quote(fmt.Sprintf("%s:%s:%d", t.Name, strings.Join(t.PartitionKey, ","), t.Partitions)), ""
 	if policy, err := json.Marshal(t.Index); err == nil && string(policy) != "{}" {
 		out += " --index " + quote(string(policy))
 	}
@@ -104,7 +104,10 @@ func arguments(t *cluster.Container) string {
 	for _, paths := range t.UniqueKeys {
 		out += " --unique " + quote(strings.Join(paths, ","))
 	}
-	return out
+	if strings.HasPrefix(t.Name, "-") { // it is no flag
+		return strings.TrimPrefix(out+" -- "+name, " ")
+	}
+	return name + out
 }
 
 // plain has words that a shell takes as they are.

@@ -212,8 +212,9 @@ func TestGateway(t *testing.T) {
 	t.Run("kill", func(t *testing.T) { g.of(t).kill(cluster) })
 
 	// pnode changes default times to live behind the gateway, which sets the second one back when a client says so.
+	etags := make(map[string]string)
 	for _, name := range []string{"kept", "back"} {
-		g.want(201, "POST", "/dbs/shop/colls", minute(name))
+		etags[name] = g.want(201, "POST", "/dbs/shop/colls", minute(name)).head.Get("etag")
 		cluster.run(cluster.pnode, "ttl", cluster.dir, "shop."+name, "3600")
 	}
 	g.want(200, "PUT", "/dbs/shop/colls/back", minute("back"))
@@ -224,6 +225,7 @@ func TestGateway(t *testing.T) {
 			t.Errorf("the next gateway shows %s, want defaultTtl %s", a.body, want)
 		}
 	}
+	next.want(412, "PUT", "/dbs/shop/colls/kept", minute("kept"), "If-Match", etags["kept"])
 	if a := g.ask("POST", "/dbs", `{"id":"late"}`); a.status != 503 && a.status != 0 {
 		t.Errorf("a gateway that was superseded: %d %s", a.status, a.body)
 	}
