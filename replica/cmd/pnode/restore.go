@@ -22,7 +22,6 @@ import (
 	"github.com/cleavestore/cleave/replica/client"
 	"github.com/cleavestore/cleave/replica/cluster"
 	raftcommand "github.com/cleavestore/cleave/replica/command"
-	"github.com/cleavestore/cleave/replica/topology"
 )
 
 type restoreCommand struct {
@@ -52,15 +51,14 @@ func (c *restoreCommand) Run(ctx context.Context, e *environment) error {
 	cl.Refresh(ctx)
 	var lacks []error
 	for _, t := range b.Containers {
-		if cl.GroupOf(t.Name, engine.StringKey("")) == 0 && !slices.ContainsFunc(cl.Descriptors(), func(g *topology.Group) bool { return g.Container == t.Name }) {
+		switch has, failed := cl.Definition(ctx, t.Name); {
+		case errors.Is(failed, engine.ErrNoContainer):
 			lacks = append(lacks, fmt.Errorf("the cluster has no container %q: pnode container %s %s", t.Name, quote(c.Dir), arguments(&t)))
-			continue
+		case failed != nil:
+			return failed
+		default:
+			lacks = append(lacks, c.compare(&t, &has))
 		}
-		has, err := cl.Definition(ctx, t.Name)
-		if err != nil {
-			return err
-		}
-		lacks = append(lacks, c.compare(&t, &has))
 	}
 	if err = errors.Join(lacks...); err != nil {
 		return err
