@@ -358,8 +358,9 @@ func (c Compression) String() string { return segment.Compression(c).String() }
 // Container.SetIndexPolicy and Container.SetDefaultKeyLimits can change a part of it. For
 // the rest see Container.CopyTo.
 type ContainerDef struct {
-	// PartitionKey has 1 to 3 paths such as "/tenant" or "/address/city". For
-	// Opaque containers it only tells the number of levels; nil means one.
+	// PartitionKey has 1 to 3 paths such as "/tenant" or "/address/city". A name with a
+	// slash, or one that begins with a quote, is a JSON string: /"a/b"/c. For Opaque
+	// containers it only tells the number of levels; nil means one.
 	PartitionKey []string `json:"partition_key"`
 	// Synthetic, if not nil, derives the key of one level from several members
 	// of a document, in the place of PartitionKey. For JSON containers.

@@ -74,7 +74,7 @@ const (
 )
 
 // keyPath is a path to the partition key.
-var keyPath = regexp.MustCompile(`^(/([^/"*?\s]+|"[^"]+"))+$`)
+var keyPath = regexp.MustCompile(`^(/([^/"'*?\s][^/"*?\s]*|"[^"\\]+"))+$`)
 
 // complete checks the definition and fills in what the client has left out.
 func (p *containerProperties) complete() *failure {

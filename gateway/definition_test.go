@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -46,6 +47,38 @@ func TestPathsAreAList(t *testing.T) {
 	s := start(t, nil)
 	s.do(201, "POST", "/dbs", `{"id":"d"}`)
 	s.do(400, "POST", "/dbs/d/colls", `{"id":"c","partitionKey":{"paths":"/id"}}`)
+}
+
+// TestQuotedKeyPath: a name in quotes in the path of a partition key is that of a member, wherever
+// the path is used.
+func TestQuotedKeyPath(t *testing.T) {
+	s := start(t, nil)
+	s.do(201, "POST", "/dbs", `{"id":"d"}`)
+	made := s.do(201, "POST", "/dbs/d/colls", `{"id":"c","partitionKey":{"paths":["/\"a,b\"","/\"c/d\"/e"],"kind":"MultiHash","version":2}}`)
+	if paths := fmt.Sprint(made.member(t, "partitionKey")); !strings.Contains(paths, `[/"a,b" /"c/d"/e]`) {
+		t.Errorf("the definition has %s", paths)
+	}
+	docs := "/dbs/d/colls/c/docs"
+	for _, id := range []string{"1", "2"} {
+		s.do(201, "POST", docs, `{"id":"`+id+`","a,b":"x","c/d":{"e":"y"}}`, pk, `["x","y"]`)
+	}
+	s.do(400, "POST", docs, `{"id":"3","\"a,b\"":"x","\"c/d\"":{"e":"y"}}`, pk, `["x","y"]`)
+	s.do(200, "GET", docs+"/1", "", pk, `["x","y"]`)
+	for query, want := range map[string]int{
+		`SELECT * FROM c WHERE c.id = '1' AND c[\"a,b\"] = 'x' AND c[\"c/d\"].e = 'y'`:            1,
+		`SELECT * FROM c WHERE c.id IN ('1','2') AND c[\"a,b\"] = 'x' AND c[\"c/d\"].e = 'y'`:     2,
+		`SELECT * FROM c WHERE c.id IN ('1','2') AND c[\"a,b\"] = 'other' AND c[\"c/d\"].e = 'y'`: 0,
+		`SELECT * FROM c WHERE c[\"a,b\"] = 'x'`:                                                  2,
+	} {
+		r := s.do(200, "POST", docs, `{"query":"`+query+`"}`, "Content-Type", "application/query+json", "x-ms-documentdb-isquery", "true", "x-ms-documentdb-query-enablecrosspartition", "true")
+		if got, _ := r.member(t, "Documents").([]any); len(got) != want {
+			t.Errorf("%s: %d documents, want %d: %s", query, len(got), want, r.body)
+		}
+	}
+	for _, path := range []string{`/\"a\\b\"`, `/'a'`, `/\"a`, `/a\"b\"`, `/a/`, `/[]/a`} {
+		s.do(400, "POST", "/dbs/d/colls", `{"id":"x","partitionKey":{"paths":["`+path+`"],"kind":"Hash"}}`)
+	}
+	s.do(400, "POST", "/dbs/d/colls", `{"id":"x","partitionKey":{"paths":["/\"e,f\""],"kind":"Hash"},"computedProperties":[{"name":"e,f","query":"SELECT VALUE c.a FROM c"}]}`)
 }
 
 // TestQuirks: the handler with quirks answers for the HTTP server that stands before the older

@@ -4,11 +4,11 @@ import (
 	"encoding/json"
 	"net/http"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/gateway/internal/feedtag"
+	"github.com/cleavestore/cleave/gateway/internal/wirekey"
 )
 
 // feedItems answers GET …/docs: a change feed, or all items in pages.
@@ -142,23 +142,8 @@ func (k *container) appendChange(dst []byte, ch *engine.Change) []byte {
 	default:
 		dst = append(dst, "{}"...)
 		m.Operation, m.Expired, m.ID = "delete", ch.Kind == engine.ChangeExpired, ch.ID
-		m.Key = k.keyObject(ch.Key)
+		m.Key = wirekey.Members(ch.Key, k.record.Definition.PartitionKey.Paths)
 	}
-	text, _ := json.Marshal(&m) // numbers, text and what keyObject made
+	text, _ := json.Marshal(&m) // numbers, text and what wirekey made
 	return append(append(append(dst, `,"metadata":`...), text...), '}')
-}
-
-// keyObject returns the values of a partition key by the paths of the container.
-func (k *container) keyObject(key engine.PartitionKey) map[string]json.RawMessage {
-	var values []json.RawMessage
-	if json.Unmarshal([]byte(key.String()), &values) != nil {
-		values = []json.RawMessage{json.RawMessage(key.String())}
-	}
-	out := map[string]json.RawMessage{}
-	for i, path := range k.record.Definition.PartitionKey.Paths {
-		if i < len(values) && json.Valid(values[i]) {
-			out[strings.TrimPrefix(path, "/")] = values[i]
-		}
-	}
-	return out
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/cleavestore/cleave/internal/cli"
 	"github.com/cleavestore/cleave/internal/harness"
 	"github.com/cleavestore/cleave/internal/humanize"
+	"github.com/cleavestore/cleave/internal/jsondoc"
 )
 
 // copyCommand gives a container another partition key, by a copy that takes its
@@ -19,7 +20,7 @@ type copyCommand struct {
 	DB           string        `name:"db" required:"" type:"directory" placeholder:"DIR" help:"Directory of the store."`
 	Container    string        `placeholder:"NAME" help:"Container to copy; default: the only one."`
 	To           string        `required:"" placeholder:"NAME" help:"Name of the copy."`
-	PartitionKey []string      `required:"" placeholder:"/PATH" help:"Partition key of the copy, 1 to 3 paths."`
+	PartitionKey []string      `required:"" sep:"none" placeholder:"/PATH" help:"Partition key of the copy, 1 to 3 paths with commas between them."`
 	Partitions   harness.Count `placeholder:"N" help:"Physical partitions of the copy; default: as many as the source has."`
 	NoUniqueKeys bool          `help:"The source has unique keys: make a copy without."`
 	NoFinish     bool          `help:"Leave the copy unfinished, to be looked at: the source is written to as before, and the same command without this flag goes on."`
@@ -65,7 +66,7 @@ func (c *copyCommand) Run(ctx context.Context, env *harness.Environment) (err er
 	if len(def.UniqueKeys) > 0 && !c.NoUniqueKeys {
 		return harness.Usagef("container %q has unique keys, which a copy cannot have: --no-unique-keys makes one without", c.Container)
 	}
-	def.UniqueKeys, def.Synthetic, def.PartitionKey = nil, nil, c.PartitionKey
+	def.UniqueKeys, def.Synthetic, def.PartitionKey = nil, nil, jsondoc.SplitPaths(c.PartitionKey...)
 	def.MinPartitions = len(from.Partitions())
 	if c.Partitions > 0 {
 		def.MinPartitions = c.Partitions.Int()

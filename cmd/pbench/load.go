@@ -7,12 +7,12 @@ import (
 	"io/fs"
 	"os"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/cleavestore/cleave/internal/harness"
 	"github.com/cleavestore/cleave/internal/humanize"
+	"github.com/cleavestore/cleave/internal/jsondoc"
 	"github.com/cleavestore/cleave/internal/measure"
 )
 
@@ -46,7 +46,7 @@ func (d *ttl) UnmarshalText(text []byte) error {
 func (f *limitFlags) define(d *harness.ContainerDef) {
 	d.TTL, d.ItemBytes, d.LogicalBytes, d.BatchBytes = time.Duration(f.TTL), int64(f.ItemLimit), int64(f.LogicalPartitionLimit), int64(f.BatchLimit)
 	for _, set := range f.UniqueKey {
-		d.UniqueKeys = append(d.UniqueKeys, strings.Split(set, ","))
+		d.UniqueKeys = append(d.UniqueKeys, jsondoc.SplitPaths(set))
 	}
 }
 
@@ -74,7 +74,7 @@ type loadCommand struct {
 	DB           string   `name:"db" required:"" type:"directory" placeholder:"DIR" help:"Directory of the store; made if it is absent."`
 	Container    string   `default:"docs" placeholder:"NAME" help:"Container to load into; made if the store has none of this name; default ${default}."`
 	Data         string   `placeholder:"FILE" help:"NDJSON file, plain or compressed with gzip or zstd; - is standard input. Without it documents are generated."`
-	PartitionKey []string `placeholder:"/PATH" help:"Partition key of a new container, 1 to 3 paths; generated documents know theirs."`
+	PartitionKey []string `sep:"none" placeholder:"/PATH" help:"Partition key of a new container, 1 to 3 paths with commas between them; generated documents know theirs."`
 	harness.GeneratorFlags
 	harness.NewContainerFlags
 	limitFlags
@@ -203,6 +203,7 @@ func (l *loadCommand) Run(ctx context.Context, env *harness.Environment) (err er
 // input opens what is to be loaded, and returns the partition key paths for a
 // new container.
 func (l *loadCommand) input(env *harness.Environment) (in *harness.Input, paths []string, from *harness.Origin, err error) {
+	paths = jsondoc.SplitPaths(l.PartitionKey...)
 	if l.Docs > 0 && int64(l.Skip) > int64(l.Docs) {
 		return nil, nil, nil, harness.Usagef("--skip %d is more than --docs %d", l.Skip, l.Docs)
 	}
@@ -211,13 +212,13 @@ func (l *loadCommand) input(env *harness.Environment) (in *harness.Input, paths 
 			return nil, nil, nil, harness.Usagef("--generator, --logical-partitions and --skew do not go with --data")
 		}
 		in, err = harness.FileInput(l.Data, env.Stdin, int64(l.Skip), int64(l.Docs))
-		return in, l.PartitionKey, nil, err
+		return in, paths, nil, err
 	}
 	g, n, err := l.NewGenerator()
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	if len(l.PartitionKey) > 0 && (len(l.PartitionKey) > 1 || l.PartitionKey[0] != g.KeyPath()) {
+	if len(paths) > 0 && (len(paths) > 1 || paths[0] != g.KeyPath()) {
 		return nil, nil, nil, harness.Usagef("--partition-key: that of %s documents is %s", g.Params().Shape, g.KeyPath())
 	}
 	in = harness.GeneratedInput(g, int64(l.Skip), n)

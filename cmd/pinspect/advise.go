@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/cleavestore/cleave/internal/cli"
+	"github.com/cleavestore/cleave/internal/jsondoc"
 	"github.com/cleavestore/cleave/internal/keyadvice"
 )
 
@@ -157,7 +158,7 @@ func (c *adviseCommand) check() ([][]string, error) {
 		if slices.Contains(c.Key[:i], text) {
 			return nil, cli.Usagef("--key %s is given twice", text)
 		}
-		keys = append(keys, strings.Split(text, ","))
+		keys = append(keys, jsondoc.SplitPaths(text))
 	}
 	if len(keys) == 0 {
 		return nil, nil

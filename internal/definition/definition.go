@@ -15,7 +15,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/cleavestore/cleave/index"
@@ -256,7 +255,7 @@ func (d *Def) KeyText() string {
 	if d.Synthetic != nil {
 		return d.Synthetic.String()
 	}
-	return strings.Join(d.PartitionKey, ",")
+	return jsondoc.JoinPaths(d.PartitionKey)
 }
 
 // Compiled is what the engine makes of a definition.

@@ -1,6 +1,7 @@
 package jsondoc
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"strconv"
@@ -39,24 +40,32 @@ const maxSteps = DefaultMaxDepth
 // ParsePath reads the text form of a path: each step after a slash, [] for each
 // element of an array, a name as it is or, if it has a slash, begins with a
 // quote or could be taken for something else, as a JSON string:
-// /address/city, /tags/[], /"a/b"/c.
+// /address/city, /tags/[], /"a/b"/c. String puts names with commas in quotes too.
 func ParsePath(text string) (Path, error) {
-	if !utf8.ValidString(text) {
-		return nil, fmt.Errorf("path %q: is not valid UTF-8", Clip(text))
+	p, err := parsePath(text)
+	if err != nil {
+		return nil, fmt.Errorf("path %q: %w", Clip(text), err)
 	}
-	var p Path
+	return p, nil
+}
+
+// parsePath is ParsePath, whose errors do not repeat the text.
+func parsePath(text string) (p Path, err error) {
+	if !utf8.ValidString(text) {
+		return nil, errors.New("is not valid UTF-8")
+	}
 	for rest := text; len(p) == 0 || rest != ""; {
 		var ok bool
 		if rest, ok = strings.CutPrefix(rest, "/"); !ok {
-			return nil, fmt.Errorf("path %q: each step must begin with a slash", Clip(text))
+			return nil, errors.New("each step must begin with a slash")
 		}
 		if len(p) == maxSteps {
-			return nil, fmt.Errorf("path of more than %d steps", maxSteps)
+			return nil, fmt.Errorf("has more than %d steps", maxSteps)
 		}
 		if strings.HasPrefix(rest, `"`) {
 			end, _, f := restOfString([]byte(rest), 1)
 			if f != nil {
-				return nil, fmt.Errorf("path %q: bad string: %s", Clip(text), f.msg)
+				return nil, fmt.Errorf("bad string: %s", f.msg)
 			}
 			p = append(p, Step{Name: string(unescape(nil, []byte(rest[1:end])))})
 			rest = rest[end+1:]
@@ -69,11 +78,11 @@ func ParsePath(text string) (Path, error) {
 		rest = rest[len(name):]
 		switch name {
 		case "":
-			return nil, fmt.Errorf("path %q: has an empty name, which must be in quotes", Clip(text))
+			return nil, errors.New("has an empty name, which must be in quotes")
 		case "[]":
 			p = append(p, Step{Element: true})
 		case "?", "*":
-			return nil, fmt.Errorf("path %q: %s belongs to index policies", Clip(text), name)
+			return nil, fmt.Errorf("%s belongs to index policies", name)
 		default:
 			p = append(p, Step{Name: name})
 		}
@@ -81,13 +90,55 @@ func ParsePath(text string) (Path, error) {
 	return p, nil
 }
 
-// KeyPath returns a path of a partition key definition, as Compile takes it, whose
-// names are literal.
-func KeyPath(text string) (p Path) {
-	for name := range strings.SplitSeq(strings.TrimPrefix(text, "/"), "/") {
-		p = append(p, Step{Name: name})
-	}
+// KeyPath returns a path of a partition key that Compile accepts.
+func KeyPath(text string) Path {
+	p, _ := parseKeyPath(text) // Compile gives the error
 	return p
+}
+
+// parseKeyPath is ParsePath for a path of a partition key, which leads through members
+// only.
+func parseKeyPath(text string) (Path, error) {
+	p, err := parsePath(text)
+	if err == nil && p.Many() {
+		err = errors.New("[] belongs to index paths; a partition key path names members only")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("partition key path %q: %w", Clip(text), err)
+	}
+	return p, nil
+}
+
+// SplitPaths returns the paths of lists with commas between them, as flags have them. A
+// comma within quotes belongs to a name.
+func SplitPaths(lists ...string) (paths []string) {
+	for _, list := range lists {
+		start, quoted := 0, false
+		for i := 0; i < len(list); i++ {
+			switch c := list[i]; {
+			case quoted && c == '\\':
+				i++ // what follows ends no name
+			case c == '"' && (quoted || i > start && list[i-1] == '/'):
+				quoted = !quoted
+			case c == ',' && !quoted:
+				paths, start = append(paths, list[start:i]), i+1
+			}
+		}
+		paths = append(paths, list[start:])
+	}
+	return paths
+}
+
+// JoinPaths returns the list of which SplitPaths makes these paths.
+func JoinPaths(paths []string) string {
+	list := make([]string, len(paths))
+	for i, text := range paths {
+		list[i] = text
+		if p, err := ParsePath(text); err == nil && strings.Contains(text, ",") {
+			list[i] = p.String()
+		}
+	}
+	return strings.Join(list, ",")
 }
 
 // String returns the text form.
@@ -98,7 +149,7 @@ func (p Path) String() string {
 		switch {
 		case s.Element:
 			b.WriteString("[]")
-		case s.Name == "" || s.Name == "[]" || s.Name == "?" || s.Name == "*" || s.Name[0] == '"' || strings.ContainsAny(s.Name, "/"):
+		case s.Name == "" || s.Name == "[]" || s.Name == "?" || s.Name == "*" || s.Name[0] == '"' || strings.ContainsAny(s.Name, "/,"):
 			b.Write(AppendString(nil, s.Name))
 		default:
 			b.WriteString(s.Name)

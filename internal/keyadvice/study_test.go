@@ -17,7 +17,7 @@ func study(t *testing.T, o Options, docs []string, keys ...string) *Report {
 	t.Helper()
 	var paths [][]string
 	for _, key := range keys {
-		paths = append(paths, strings.Split(key, ","))
+		paths = append(paths, jsondoc.SplitPaths(key))
 	}
 	s, err := NewStudy(paths, o)
 	if err != nil {
@@ -68,7 +68,7 @@ func TestCounts(t *testing.T) {
 		sizes, physical := make(map[partmap.Key]tally), make([]tally, 5)
 		var scanner jsondoc.Scanner
 		var out jsondoc.Doc
-		paths, err := jsondoc.Compile(strings.Split(key, ","))
+		paths, err := jsondoc.Compile(jsondoc.SplitPaths(key))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -305,6 +305,24 @@ func TestPropose(t *testing.T) {
 	}
 	if got := NewSurvey(Options{}).Propose(); len(got) != 1 || got[0][0] != "/id" {
 		t.Errorf("of nothing: %q", got)
+	}
+}
+
+// TestProposeQuoted: the path of a member whose name needs quotes is one that a study takes.
+func TestProposeQuoted(t *testing.T) {
+	s := NewSurvey(Options{})
+	docs := makeDocs(3000, func(i int) string { return fmt.Sprintf(`{"id":1,"of/from,to":{"*":"c%d"}}`, i%300) })
+	for _, doc := range docs {
+		if err := s.Add([]byte(doc)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	path := `/"of/from,to"/"*"`
+	if got := s.Propose(); !slices.Equal(got[0], []string{path}) {
+		t.Fatalf("proposed %q", got)
+	}
+	if c := candidateOf(t, study(t, Options{}, docs, path), path); c.Logical != 300 || c.UndefinedShare != 0 {
+		t.Errorf("%d logical partitions, %v undefined", c.Logical, c.UndefinedShare)
 	}
 }
 

@@ -45,18 +45,15 @@ func (s *Survey) Add(doc []byte) error {
 	}
 	t := tally{1, int64(len(doc))}
 	s.total.add(t)
-	s.walk(doc, 0, "", 1, t)
+	s.walk(doc, 0, nil, 1, t)
 	return nil
 }
 
 // Documents returns how many documents were seen.
 func (s *Survey) Documents() int64 { return s.total.documents }
 
-func (s *Survey) walk(object []byte, at int, path string, depth int, t tally) {
+func (s *Survey) walk(object []byte, at int, path jsondoc.Path, depth int, t tally) {
 	jsondoc.Members(object, func(name []byte, v jsondoc.Value) {
-		if len(name) == 0 || bytes.IndexByte(name, '/') >= 0 || string(name) == "?" || string(name) == "*" {
-			return // no path leads there
-		}
 		next, known := s.paths.nodes[at].members[string(name)]
 		if !known {
 			if len(s.paths.nodes) > 2*maxFields {
@@ -67,7 +64,7 @@ func (s *Survey) walk(object []byte, at int, path string, depth int, t tally) {
 		switch v.Kind {
 		case jsondoc.KindObject:
 			if depth < maxFieldDepth {
-				s.walk(v.Text, next, path+"/"+string(name), depth+1, t)
+				s.walk(v.Text, next, append(path, jsondoc.Step{Name: string(name)}), depth+1, t)
 			}
 			return
 		case jsondoc.KindArray:
@@ -80,7 +77,7 @@ func (s *Survey) walk(object []byte, at int, path string, depth int, t tally) {
 			}
 			slot = len(s.fields)
 			s.paths.nodes[next].slot = slot
-			full := path + "/" + string(name)
+			full := append(path, jsondoc.Step{Name: string(name)}).String()
 			s.fields = append(s.fields, &field{candidate: newCandidate([]string{full}, s.table, surveyKeys, surveyHeavy)})
 		}
 		s.fields[slot].note(v, t)

@@ -49,7 +49,7 @@ func Check(definition json.RawMessage, keyPaths []string, isSystem func(name []b
 	}
 	all := make(map[string]bool)
 	for _, p := range list {
-		if p.Name == "" || p.Name == "id" || isSystem([]byte(p.Name)) || slices.Contains(keyPaths, "/"+p.Name) || all[p.Name] {
+		if p.Name == "" || p.Name == "id" || isSystem([]byte(p.Name)) || slices.ContainsFunc(keyPaths, func(path string) bool { return slices.Equal(jsondoc.KeyPath(path), jsondoc.Path{{Name: p.Name}}) }) || all[p.Name] {
 			return fmt.Errorf("a property cannot be named %q", jsondoc.Clip(p.Name))
 		}
 		all[p.Name] = true

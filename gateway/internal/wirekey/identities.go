@@ -53,7 +53,7 @@ func Identities(f *query.Filter, paths []string) ([]engine.ItemIdentity, bool) {
 		var levels []partmap.Key
 		used := 0
 		for _, path := range paths {
-			level, ok := at[path]
+			level, ok := at[jsondoc.KeyPath(path).String()]
 			switch {
 			case ok:
 				used++

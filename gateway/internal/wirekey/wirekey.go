@@ -1,4 +1,5 @@
-// Package wirekey reads partition keys as clients of the protocol send them.
+// Package wirekey reads partition keys as clients of the protocol send them, and writes them
+// as change feeds show them.
 package wirekey
 
 import (

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/cleavestore/cleave/internal/cli"
+	"github.com/cleavestore/cleave/internal/jsondoc"
 	"github.com/cleavestore/cleave/replica/cluster"
 	"github.com/cleavestore/cleave/replica/host"
 	"github.com/cleavestore/cleave/replica/transport"
@@ -113,7 +114,7 @@ func parseContainer(text string) (cluster.Container, error) {
 	if err != nil {
 		return cluster.Container{}, fmt.Errorf("container %q: partitions: %w", text, err)
 	}
-	return cluster.Container{Name: text[:at], PartitionKey: strings.Split(text[at+1:last], ","), Partitions: n, MutableTTL: true}, nil
+	return cluster.Container{Name: text[:at], PartitionKey: jsondoc.SplitPaths(text[at+1 : last]), Partitions: n, MutableTTL: true}, nil
 }
 
 func nodeDir(dir string, node uint64) string { return filepath.Join(dir, fmt.Sprint("node", node)) }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/cleavestore/cleave/internal/cli"
+	"github.com/cleavestore/cleave/internal/jsondoc"
 	"github.com/cleavestore/cleave/replica/client"
 	"github.com/cleavestore/cleave/replica/cluster"
 	"github.com/cleavestore/cleave/replica/meta"
@@ -177,7 +178,7 @@ func (c *containerCommand) Run(ctx context.Context, e *environment) error {
 	}
 	t.Regions, t.DefaultTTL = c.Readers, c.TTL
 	for _, paths := range c.Unique {
-		t.UniqueKeys = append(t.UniqueKeys, strings.Split(paths, ","))
+		t.UniqueKeys = append(t.UniqueKeys, jsondoc.SplitPaths(paths))
 	}
 	if t.Index, err = parseIndex(c.Index); err != nil {
 		return cli.Usage(err)

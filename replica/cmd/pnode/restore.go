@@ -92,7 +92,7 @@ func (c *restoreCommand) compare(saved, has *cluster.Container) error {
 
 // arguments returns how a container is written for pnode container, for a shell.
 func arguments(t *cluster.Container) string {
-	name, out := quote(fmt.Sprintf("%s:%s:%d", t.Name, strings.Join(t.PartitionKey, ","), t.Partitions)), ""
+	name, out := quote(fmt.Sprintf("%s:%s:%d", t.Name, jsondoc.JoinPaths(t.PartitionKey), t.Partitions)), ""
 	if policy, err := json.Marshal(t.Index); err == nil && string(policy) != "{}" {
 		out += " --index " + quote(string(policy))
 	}
@@ -100,7 +100,7 @@ func arguments(t *cluster.Container) string {
 		out += fmt.Sprint(" --ttl=", t.DefaultTTL)
 	}
 	for _, paths := range t.UniqueKeys {
-		out += " --unique " + quote(strings.Join(paths, ","))
+		out += " --unique " + quote(jsondoc.JoinPaths(paths))
 	}
 	if strings.HasPrefix(t.Name, "-") { // it is no flag
 		return strings.TrimPrefix(out+" -- "+name, " ")

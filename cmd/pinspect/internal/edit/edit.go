@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 	"time"
 
 	"github.com/cleavestore/cleave/cmd/pinspect/internal/command"
@@ -18,6 +17,7 @@ import (
 	"github.com/cleavestore/cleave/index"
 	"github.com/cleavestore/cleave/internal/cli"
 	"github.com/cleavestore/cleave/internal/humanize"
+	"github.com/cleavestore/cleave/internal/jsondoc"
 	"github.com/cleavestore/cleave/internal/workload"
 	"github.com/cleavestore/cleave/partmap"
 )
@@ -138,12 +138,9 @@ Examples:
 
 // Run runs the command.
 func (c *Create) Run(ctx context.Context, env *command.Environment) error {
-	def := engine.ContainerDef{DefaultTTL: c.TTL, Throughput: c.Throughput, MinPartitions: c.Partitions}
-	for _, paths := range c.PartitionKey {
-		def.PartitionKey = append(def.PartitionKey, strings.Split(paths, ",")...)
-	}
+	def := engine.ContainerDef{PartitionKey: jsondoc.SplitPaths(c.PartitionKey...), DefaultTTL: c.TTL, Throughput: c.Throughput, MinPartitions: c.Partitions}
 	for _, paths := range c.UniqueKey {
-		def.UniqueKeys = append(def.UniqueKeys, strings.Split(paths, ","))
+		def.UniqueKeys = append(def.UniqueKeys, jsondoc.SplitPaths(paths))
 	}
 	if c.Opaque {
 		def.Kind = engine.Opaque

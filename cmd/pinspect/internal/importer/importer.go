@@ -33,6 +33,7 @@ import (
 	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/internal/cli"
 	"github.com/cleavestore/cleave/internal/humanize"
+	"github.com/cleavestore/cleave/internal/jsondoc"
 	"github.com/cleavestore/cleave/internal/keyadvice"
 )
 
@@ -434,18 +435,13 @@ func (w *writing) container(ctx context.Context, db *engine.DB) (*engine.Contain
 	case w.Opaque && len(def.PartitionKey) > 1:
 		return nil, cli.Usagef("container %q has partition keys of %d levels, and those of an import have one", w.Container, len(def.PartitionKey))
 	case len(w.PartitionKey) > 0 && !slices.Equal(def.PartitionKey, w.paths()):
-		return nil, cli.Usagef("container %q has the partition key %s, and --partition-key says %s: leave it out, or take another container", w.Container, def.KeyText(), strings.Join(w.paths(), ","))
+		return nil, cli.Usagef("container %q has the partition key %s, and --partition-key says %s: leave it out, or take another container", w.Container, def.KeyText(), jsondoc.JoinPaths(w.paths()))
 	}
 	w.keyText = def.KeyText()
 	return container, nil
 }
 
-func (c *Import) paths() (paths []string) {
-	for _, p := range c.PartitionKey {
-		paths = append(paths, strings.Split(p, ",")...)
-	}
-	return paths
-}
+func (c *Import) paths() []string { return jsondoc.SplitPaths(c.PartitionKey...) }
 
 // take writes one document, or rejects it.
 func (w *writing) take(ctx context.Context, container *engine.Container, doc *document) error {
