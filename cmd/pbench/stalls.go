@@ -55,6 +55,7 @@ type stallPhase struct {
 	Splits    int     `json:"splits,omitempty"`
 	Median    float64 `json:"median_us,omitempty"`       // of operations far from splits
 	NearSplit float64 `json:"split_median_us,omitempty"` // the worst of the windows around splits
+	Seconds   []int64 `json:"seconds,omitempty"`         // operations of each whole second
 }
 
 // stallRun is what the phases of one store need.
@@ -300,6 +301,7 @@ func (s *stallRun) measure(name string, rate float64, d time.Duration, do func(w
 	if len(m.seconds) > 0 {
 		p.Slowest = harness.Round(float64(slices.Min(m.seconds))/p.Rate, 2)
 	}
+	p.Seconds = m.seconds
 	p.Timer = harness.Round(late.Seconds()*1000, 1)
 	metrics := s.db.Metrics()
 	if h := metrics.Histogram("cleave_log_sync_duration_seconds"); h != nil {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"reflect"
 	"testing"
 	"time"
 
@@ -44,7 +45,7 @@ func TestStallParts(t *testing.T) {
 	m.slow(engine.SlowCallEvent{Call: "write", Duration: 30 * ms, Locked: 25 * ms, Log: 5 * ms})
 	m.slow(engine.SlowCallEvent{Call: "read", Duration: time.Second})
 	want := stallPhase{Long: 2, Longest: 50, Memory: 40, Lock: 25, Log: 5, Rest: 6}
-	if m.phase != want {
+	if !reflect.DeepEqual(m.phase, want) {
 		t.Errorf("%+v, want %+v", m.phase, want)
 	}
 	m.samples = []stallSample{{0, ms}, {ms, 2 * ms}, {2 * ms, 3 * ms}, {time.Second, 9 * ms}}

@@ -1,5 +1,6 @@
-// Package drain foresees when flushes give memory back, so that writers can be paced to
-// what is drained and need not stop when their memory is used up.
+// Package drain foresees when flushes give memory back, and compactions the runs that they
+// merge, so that writers can be paced to what is drained and need not stop when their memory
+// is used up, or a partition has as many runs as it may have.
 //
 // A flush gives its memory back all at once, at its end: a memtable of 32 MiB after a
 // second. Writers that fill what is free within half of that time have to stop for the
@@ -16,37 +17,45 @@
 // device has stalled, is taken to need as much time again. So the pace falls as a stall
 // grows longer, and is never zero.
 //
+// A compaction is the same with runs in the place of bytes: it gives all of them back at its
+// end but one, and flushes add one after the other meanwhile. Its size is that of its files.
+//
 // Invariants:
 //
-//  1. A Flush counts from Begin to End. The memory that it gives back is not counted on
-//     before its estimated end.
-//  2. Without a flush under way and without memory that waits for one there is no pace.
+//  1. A Job counts from Begin to End. What it gives back is not counted on before its
+//     estimated end.
+//  2. Without a job under way and without memory that waits for one there is no pace.
 //
 // Everything is safe for concurrent use.
 package drain
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 )
 
-// Meter knows the flushes under way, and how long earlier ones took. The zero Meter is
-// ready for use.
+// Meter knows the jobs of one kind under way, flushes or compactions, and how long earlier
+// ones took. The zero Meter is ready for use.
 type Meter struct {
-	mu      sync.Mutex
-	flushes []*Flush
-	learnt  bool
-	write   float64 // nanoseconds for each byte of a memtable, up to the last version
-	finish  float64 // nanoseconds from there to the end
+	mu     sync.Mutex
+	jobs   []*Job
+	learnt bool
+	write  float64 // nanoseconds for each byte that is read, up to the last version
+	finish float64 // nanoseconds from there to the end
+
+	asked atomic.Int64  // when recent was found
+	pace  atomic.Uint64 // see Recent, the bits of a float64
 }
 
-// Flush is a flush under way. A nil Flush is not measured.
-type Flush struct {
+// Job is a flush or compaction under way. A nil Job is not measured.
+type Job struct {
 	meter *Meter
-	bytes int64 // that its end gives back
+	bytes int64 // that it reads
+	gives int64 // what its end gives back: bytes of a flush, runs of a compaction
 	begun time.Time
 	// part of the versions that are written, of whole, and when it last grew, in
 	// nanoseconds since begun.
@@ -56,47 +65,47 @@ type Flush struct {
 const (
 	whole     = 1 << 20
 	enoughFor = whole / 16 // part from which on it is a measure of what is left
-	smooth    = 4          // of so many flushes each counts
+	smooth    = 4          // of so many jobs each counts
 
-	// Before the first flush has ended: 200 MB/s, and a sync.
+	// Before the first job has ended: 200 MB/s, and a sync.
 	firstWrite  = 5.0
 	firstFinish = float64(20 * time.Millisecond)
 )
 
-// Begin says that a flush begins, whose end gives so many bytes back.
-func (m *Meter) Begin(bytes int64) *Flush {
-	f := &Flush{meter: m, bytes: max(bytes, 1), begun: time.Now()}
+// Begin says that a job begins, which reads so many bytes and whose end gives so much back.
+func (m *Meter) Begin(bytes, gives int64) *Job {
+	j := &Job{meter: m, bytes: max(bytes, 1), gives: gives, begun: time.Now()}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.flushes = append(m.flushes, f)
-	return f
+	m.jobs = append(m.jobs, j)
+	return j
 }
 
 // Wrote says that n versions of so many are written.
-func (f *Flush) Wrote(n, of int64) {
-	if f != nil && of > 0 {
-		f.part.Store(int64(float64(n) / float64(of) * whole))
-		f.grew.Store(int64(time.Since(f.begun)))
+func (j *Job) Wrote(n, of int64) {
+	if j != nil && of > 0 {
+		j.part.Store(int64(float64(n) / float64(of) * whole))
+		j.grew.Store(int64(time.Since(j.begun)))
 	}
 }
 
-// End says that the flush has given its memory back, or has failed. Of several calls the
+// End says that the job has given back what it gives, or has failed. Of several calls the
 // first counts.
-func (f *Flush) End(failed bool) {
-	m := f.meter
+func (j *Job) End(failed bool) {
+	m := j.meter
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	at := slices.Index(m.flushes, f)
+	at := slices.Index(m.jobs, j)
 	if at < 0 {
 		return
 	}
-	m.flushes = slices.Delete(m.flushes, at, at+1)
-	if failed || f.part.Load() < enoughFor {
+	m.jobs = slices.Delete(m.jobs, at, at+1)
+	if failed || j.part.Load() < enoughFor {
 		return
 	}
-	grew := f.grew.Load()
-	write := float64(grew) / float64(f.bytes) * whole / float64(f.part.Load())
-	finish := float64(int64(time.Since(f.begun)) - grew)
+	grew := j.grew.Load()
+	write := float64(grew) / float64(j.bytes) * whole / float64(j.part.Load())
+	finish := float64(int64(time.Since(j.begun)) - grew)
 	if !m.learnt {
 		m.learnt, m.write, m.finish = true, write, finish
 	}
@@ -104,7 +113,7 @@ func (f *Flush) End(failed bool) {
 	m.finish += (finish - m.finish) / smooth
 }
 
-// costs returns what flushes take, as far as it is known.
+// costs returns what jobs take, as far as it is known.
 func (m *Meter) costs() (write, finish float64) {
 	if !m.learnt {
 		return firstWrite, firstFinish
@@ -112,45 +121,58 @@ func (m *Meter) costs() (write, finish float64) {
 	return m.write, m.finish
 }
 
-// left estimates how many nanoseconds the flush still takes.
-func (f *Flush) left(now time.Time, write, finish float64) float64 {
-	part, grew := f.part.Load(), f.grew.Load()
-	quiet := float64(int64(now.Sub(f.begun)) - grew)
+// left estimates how many nanoseconds the job still takes.
+func (j *Job) left(now time.Time, write, finish float64) float64 {
+	part, grew := j.part.Load(), j.grew.Load()
+	quiet := float64(int64(now.Sub(j.begun)) - grew)
 	left := finish
 	if part >= enoughFor {
 		left += float64(grew) * float64(whole-part) / float64(part)
 	} else {
-		left += write * float64(f.bytes) * float64(whole-part) / whole
+		left += write * float64(j.bytes) * float64(whole-part) / whole
 	}
 	return max(left-quiet, quiet)
 }
 
-// Pace returns how many nanoseconds each byte must take that writers write now, if free
-// bytes are to last until the flushes under way end, and waiting bytes wait for flushes
-// that have not begun. 0: any pace is right.
+// Pace returns how many nanoseconds each byte, or run, that writers make now must take, if
+// those that are free are to last until the jobs under way end, and waiting bytes wait for
+// flushes that have not begun. 0: any pace is right.
 func (m *Meter) Pace(free, waiting int64) float64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	type end struct {
 		left  float64
-		bytes int64
+		gives int64
 	}
 	ends := make([]end, 0, 4)
 	now := time.Now()
 	write, finish := m.costs()
-	for _, f := range m.flushes {
-		ends = append(ends, end{f.left(now, write, finish), f.bytes})
-		waiting -= f.bytes
+	for _, j := range m.jobs {
+		ends = append(ends, end{j.left(now, write, finish), j.gives})
+		waiting -= j.gives
 	}
 	slices.SortFunc(ends, func(a, b end) int { return cmp.Compare(a.left, b.left) })
 	last, ahead, pace := 0.0, float64(max(free, 1)), 0.0
 	for _, e := range ends {
 		last = e.left
 		pace = max(pace, last/ahead)
-		ahead += float64(e.bytes)
+		ahead += float64(e.gives)
 	}
 	if waiting > 0 {
 		pace = max(pace, (last+write*float64(waiting)+finish)/ahead)
 	}
 	return pace
+}
+
+// recent is how long a pace counts that Recent has returned.
+const recent = time.Millisecond
+
+// Recent is Pace, found out at most once in a millisecond, since that takes a lock. now is a
+// time in nanoseconds since any start.
+func (m *Meter) Recent(now, free, waiting int64) float64 {
+	asked := m.asked.Load()
+	if (asked == 0 || now-asked >= int64(recent)) && m.asked.CompareAndSwap(asked, now) {
+		m.pace.Store(math.Float64bits(m.Pace(free, waiting)))
+	}
+	return math.Float64frombits(m.pace.Load())
 }

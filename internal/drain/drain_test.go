@@ -18,7 +18,7 @@ func near(t *testing.T, what string, got, want float64) {
 
 // flush makes a flush that writes for so long and then finishes.
 func flush(m *Meter, bytes int64, write, finish time.Duration) {
-	f := m.Begin(bytes)
+	f := m.Begin(bytes, bytes)
 	for i := range int64(100) {
 		f.Wrote(i, 100)
 		time.Sleep(write / 100)
@@ -42,7 +42,7 @@ func TestPace(t *testing.T) {
 			t.Error("all flushes have ended: a pace")
 		}
 		near(t, "a memtable that waits", m.Pace(16*mib, 32*mib), 1e9/(16*mib))
-		f := m.Begin(32 * mib)
+		f := m.Begin(32*mib, 32*mib)
 		near(t, "at the beginning", m.Pace(16*mib, 32*mib), 1e9/(16*mib))
 		near(t, "and others that wait", m.Pace(16*mib, 192*mib), 5.2e9/(48*mib))
 		time.Sleep(400 * time.Millisecond)
@@ -55,7 +55,7 @@ func TestPace(t *testing.T) {
 		near(t, "it is being synced", m.Pace(4*mib, 32*mib), 0.1e9/(4*mib))
 		time.Sleep(900 * time.Millisecond)
 		near(t, "the device has stalled", m.Pace(4*mib, 32*mib), 1e9/(4*mib))
-		second := m.Begin(2 * mib)
+		second := m.Begin(2*mib, 2*mib)
 		time.Sleep(50 * time.Millisecond)
 		second.Wrote(100, 100)
 		time.Sleep(150 * time.Millisecond)
@@ -74,11 +74,11 @@ func TestSlowerThanBefore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var m Meter
 		flush(&m, mib, 100*time.Millisecond, 0)
-		f := m.Begin(mib)
+		f := m.Begin(mib, mib)
 		time.Sleep(time.Second)
 		f.Wrote(10, 100)
 		near(t, "a tenth took a second", m.Pace(mib, mib), 9e9/mib)
-		var none *Flush
+		var none *Job
 		none.Wrote(1, 2)
 	})
 }

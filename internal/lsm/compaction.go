@@ -5,7 +5,9 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/cleavestore/cleave/internal/drain"
 	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/pacing"
 	"github.com/cleavestore/cleave/segment"
 )
 
@@ -79,8 +81,9 @@ func (t *Tree) Compact(ctx context.Context, choose Picker) (c Compacted, done bo
 		out.Dict = t.Family.CompactionDictionary(inputs)
 	}
 	m := compactor{
-		out: out, keep: t.retention(oldest), overlap: &overlap{runs: older},
+		out: out, keep: t.retention(oldest), overlap: &overlap{runs: older}, job: t.Drain.Begin(c.BytesIn, c.Runs-1), expect: expect,
 	}
+	defer func() { m.job.End(!done) }()
 	m.keep.aside = t.keysAside(older)
 	if err := m.run(inputs); err == ErrMoved {
 		return c, false, nil
@@ -140,6 +143,8 @@ type compactor struct {
 	overlap *overlap
 	in      int64
 	inputs  runHeap
+	job     *drain.Job
+	expect  int64 // versions in the inputs
 }
 
 // runWalker walks the files of a run.
@@ -213,7 +218,9 @@ func (m *compactor) run(runs []*Run) error {
 		if err := m.out.Step(); err != nil {
 			return err
 		}
-		m.in++
+		if m.in++; m.in%pacing.Piece == 0 {
+			m.job.Wrote(m.in, m.expect)
+		}
 		if m.keep.wants(v) {
 			if err := m.out.addFrom(top); err != nil {
 				return err

@@ -6,6 +6,7 @@ import (
 
 	"github.com/cleavestore/cleave/internal/backoff"
 	"github.com/cleavestore/cleave/internal/ctxlock"
+	"github.com/cleavestore/cleave/internal/drain"
 	"github.com/cleavestore/cleave/internal/lifetime"
 	"github.com/cleavestore/cleave/internal/lockorder"
 	"github.com/cleavestore/cleave/internal/locks"
@@ -70,6 +71,9 @@ type Tree struct {
 		lockorder.Mutex[locks.Building]
 		numbers map[uint64]struct{}
 	}
+
+	Drain      drain.Meter  // of its compactions: what they give back are runs
+	TableBytes atomic.Int64 // that the memtable of the newest flush took of the write buffers
 
 	Compacting ctxlock.Mutex // held during compaction; taken before flushing
 	Flushing   ctxlock.Mutex // held during a flush

@@ -119,7 +119,7 @@ type Frozen struct {
 	Synced  wal.Position // end of its newest record that asked for a sync
 	LastSeq uint64
 	Applied manifest.Applied
-	Drain   *drain.Flush // measures its flush; nil: it is not measured
+	Drain   *drain.Job // measures its flush; nil: it is not measured
 
 	// For an inherited memtable:
 	From    wal.Stream    // the stream of the parent; 0: not inherited

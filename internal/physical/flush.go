@@ -63,7 +63,8 @@ func (p *Partition) writeOldest(ctx context.Context) error {
 		return err
 	}
 	start := p.Env.Clock()
-	drained := p.Env.Gate.Drain.Begin(mem.Reserved())
+	drained := p.Env.Gate.Drain.Begin(mem.Reserved(), mem.Reserved())
+	p.TableBytes.Store(mem.Reserved())
 	mem.Drain = drained
 	done, ok, err := p.Flush(ctx, v, &mem)
 	if err != nil || !ok {

@@ -1,12 +1,16 @@
 package pressure
 
 import (
+	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/cleavestore/cleave/internal/lsm"
 )
 
 // TestPacedToFlushes: writers that are faster than flushes, and than flushes that stall for
@@ -50,7 +54,7 @@ func pacedToFlushes(t *testing.T, writers int, stall time.Duration) {
 				active.Add(-table)
 				n++
 				s.Env.FrozenBytes.Add(table)
-				f := s.gate.Drain.Begin(table)
+				f := s.gate.Drain.Begin(table, table)
 				for i := range int64(100) {
 					f.Wrote(i, 100)
 					time.Sleep(flushed / 100)
@@ -109,4 +113,61 @@ func pacedToFlushes(t *testing.T, writers int, stall time.Duration) {
 	if took > drained*6/5 {
 		t.Errorf("writers took %v, flushes of all take %v", took, drained)
 	}
+}
+
+// TestPacedToCompactions: while a compaction of seconds is under way, writers that are faster
+// write evenly, and as much as its runs allow. None of them has to wait for its end.
+func TestPacedToCompactions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const (
+			run     = 8 << 20 // what a flush takes of the write buffers
+			size    = 16 << 10
+			seconds = 6
+			most    = 20 * time.Millisecond // that a write may be held up
+		)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		s := newStore(t)
+		for range lsm.ManyRuns + 1 {
+			s.freeze()
+		}
+		room := int64(lsm.MostRuns - s.tree.Version.Load().Ages())
+		s.tree.TableBytes.Store(run)
+		var compaction sync.WaitGroup
+		compaction.Go(func() {
+			job := s.tree.Drain.Begin(1<<30, lsm.ManyRuns)
+			for i := range int64(100 * seconds) {
+				job.Wrote(i, 100*seconds)
+				time.Sleep(10 * time.Millisecond)
+			}
+			job.End(false)
+		})
+		var written [seconds]int64
+		all, longest := int64(0), time.Duration(0)
+		for start := time.Now(); ; time.Sleep(100 * time.Microsecond) { // 160 MB/s
+			begun := time.Now()
+			if begun.Sub(start) >= seconds*time.Second {
+				break
+			}
+			if _, err := s.gate.Admit(ctx, s.tree, size); err != nil {
+				t.Fatal(err)
+			}
+			s.gate.Done(size)
+			longest = max(longest, time.Since(begun))
+			written[begun.Sub(start)/time.Second] += size
+			if all += size; all%run == 0 {
+				s.freeze()
+			}
+		}
+		compaction.Wait()
+		if longest > most {
+			t.Errorf("a write was held up for %v, at most %v is wanted", longest, most)
+		}
+		if mean := all / seconds; slices.Min(written[:]) < mean/10*7 {
+			t.Errorf("written in each second: %v, which is not even", written)
+		}
+		if all < (room-2*keptRuns)*run || all > room*run {
+			t.Errorf("%d bytes written, where there is room for %d runs of %d", all, room, run)
+		}
+	})
 }

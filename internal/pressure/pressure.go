@@ -4,16 +4,19 @@
 // while a partition has more runs than compactions keep up with. Each written byte then has
 // a price, a time. Writes go on one after the other, each when the time of those before it
 // has passed, so the price is a rate of all writers together. Who is more than a millisecond
-// early sleeps. There are three prices, of which the highest counts:
+// early sleeps. There are four prices, of which the highest counts:
 //
 //	what flushes drain   from paceFrom of the share on, so much that what is free lasts
 //	                     until the flushes under way give memory back (package drain)
 //	fullness             from lsm.PressureFrom on, while no flush is under way
-//	runs                 from lsm.ManyRuns on
+//	what compactions     from lsm.ManyRuns on, so much that the runs that flushes may add
+//	drain                last until the compaction under way ends
+//	runs                 from lsm.ManyRuns on, while no compaction is under way
 //
-// A price that grows without bound towards the limit makes writers slow there, where they
-// would have to stop otherwise. Only when the share is used up all the same, or at
-// lsm.MostRuns runs, a write waits.
+// So a compaction of seconds slows writers evenly, and not more and more until it ends. A
+// price that grows without bound towards the limit makes writers slow there, where they would
+// have to stop otherwise. Only when the share is used up all the same, or at lsm.MostRuns
+// runs, a write waits.
 //
 // Invariants:
 //
@@ -34,7 +37,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"sync/atomic"
 	"time"
 
@@ -55,8 +57,11 @@ const (
 	// keptFree is the part of the write buffers that paced writers leave free, for what
 	// the estimate of the pace lacks.
 	keptFree = 1.0 / 32
-	// priceFor is how long a price counts: to find it takes a lock.
-	priceFor = time.Millisecond
+	// keptRuns is how far below lsm.MostRuns paced writers stay, for what the estimate lacks.
+	keptRuns = 2
+	// smallRun is the least that a run is taken to need of the write buffers. A caller who
+	// flushes after each write is not paced by the size of those memtables.
+	smallRun = 256 << 10
 	// mostPause bounds how long a write sleeps for its price and for those before it.
 	mostPause = 10 * time.Millisecond
 
@@ -88,11 +93,9 @@ type Gate struct {
 	short    atomic.Int64          // bytes of those that wait for memory, and not for runs
 	failed   atomic.Pointer[error] // of the last flush; nil: it succeeded
 
-	begun time.Time     // the following times are nanoseconds since then
-	paid  atomic.Int64  // until then the writes admitted so far have their time
-	paced atomic.Int64  // a write last slept; 0: none has
-	asked atomic.Int64  // drained was last found out
-	pace  atomic.Uint64 // price of a byte by what flushes drain, the bits of a float64
+	begun time.Time    // the following times are nanoseconds since then
+	paid  atomic.Int64 // until then the writes admitted so far have their time
+	paced atomic.Int64 // a write last slept; 0: none has
 
 	mu   lockorder.Mutex[locks.Pressure]
 	room chan struct{} // closed and replaced when a write that waits may go on
@@ -147,19 +150,30 @@ func (g *Gate) calm(t *lsm.Tree) bool {
 
 // price returns what a byte written to the tree costs now, in nanoseconds.
 func (g *Gate) price(t *lsm.Tree, now int64) float64 {
-	asked := g.asked.Load()
-	if (asked == 0 || now-asked >= int64(priceFor)) && g.asked.CompareAndSwap(asked, now) {
-		limit := g.env.Pool.Limit()
-		free := limit - int64(keptFree*float64(limit)) - g.env.Pool.Used() - g.promised.Load()
-		g.pace.Store(math.Float64bits(g.Drain.Pace(free, g.env.FrozenBytes.Load())))
-	}
 	pace, pressure := 0.0, g.runs(t)
-	if float64(g.env.Pool.Used()) > paceFrom*float64(g.env.Pool.Limit()) {
-		if pace = math.Float64frombits(g.pace.Load()); pace == 0 {
-			pressure = max(pressure, g.Fullness())
+	if pressure > 0 {
+		if pace = runPace(t, now); pace > 0 {
+			pressure = 0
 		}
 	}
+	limit, used := g.env.Pool.Limit(), g.env.Pool.Used()
+	if float64(used) > paceFrom*float64(limit) {
+		free := limit - int64(keptFree*float64(limit)) - used - g.promised.Load()
+		flushed := g.Drain.Recent(now, free, g.env.FrozenBytes.Load())
+		if flushed == 0 {
+			pressure = max(pressure, g.Fullness())
+		}
+		pace = max(pace, flushed)
+	}
 	return max(pace, pressure*pressure/(1.02-pressure)/rate*float64(time.Second))
+}
+
+// runPace returns what a byte costs if the runs that flushes may add to the tree are to last
+// until the compaction under way ends, in nanoseconds; 0: none is under way.
+func runPace(t *lsm.Tree, now int64) float64 {
+	v := t.Version.Load()
+	run := max(t.TableBytes.Load(), v.Active.Reserved(), smallRun)
+	return t.Drain.Recent(now, int64(lsm.MostRuns-keptRuns-v.Ages()), 0) / float64(run)
 }
 
 // overrun says that a write must wait until runs of the tree are compacted. While
