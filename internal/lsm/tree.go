@@ -73,7 +73,7 @@ type Tree struct {
 	}
 
 	Drain      drain.Meter  // of its compactions: what they give back are runs
-	TableBytes atomic.Int64 // that the memtable of the newest flush took of the write buffers
+	TableBytes atomic.Int64 // that memtables take of the write buffers when they are flushed, about
 
 	Compacting ctxlock.Mutex // held during compaction; taken before flushing
 	Flushing   ctxlock.Mutex // held during a flush

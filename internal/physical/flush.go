@@ -64,7 +64,7 @@ func (p *Partition) writeOldest(ctx context.Context) error {
 	}
 	start := p.Env.Clock()
 	drained := p.Env.Gate.Drain.Begin(mem.Reserved(), mem.Reserved())
-	p.TableBytes.Store(mem.Reserved())
+	p.TableBytes.Add((mem.Reserved() - p.TableBytes.Load()) / 4) // one small memtable says little
 	mem.Drain = drained
 	done, ok, err := p.Flush(ctx, v, &mem)
 	if err != nil || !ok {

@@ -1,6 +1,7 @@
 package physical_test
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 
@@ -68,6 +69,41 @@ func TestCompactFully(t *testing.T) {
 	var v item.Version
 	if _, found, err := p.Version.Load().Lookup(&k, &epk, lsm.MaxSequence, nil, true, &v); !found || err != nil || v.Seq != p.LastSeq() {
 		t.Errorf("found %v with sequence %d of %d, %v", found, v.Seq, p.LastSeq(), err)
+	}
+}
+
+// TestMeasured: what compactions drain is known while one is under way, and what a run takes
+// of the write buffers before the first flush, and after one of a small memtable.
+func TestMeasured(t *testing.T) {
+	s := physicaltest.New(t)
+	p := s.Partition(1, physicaltest.Whole())
+	pk := partmap.String("p")
+	if n := p.TableBytes.Load(); n != s.MemtableBytes {
+		t.Errorf("a new partition takes %d bytes of write buffers for a run, want %d", n, s.MemtableBytes)
+	}
+	for run := range 3 {
+		for i := range 200 {
+			s.Write(p, pk, fmt.Sprint(run, i), false)
+		}
+		p.Freeze()
+		s.OK(p.FlushFrozen(t.Context()))
+	}
+	if n := p.TableBytes.Load(); n >= s.MemtableBytes || n < s.MemtableBytes/3 {
+		t.Errorf("after three flushes of little a run takes %d bytes, of %d", n, s.MemtableBytes)
+	}
+	var paced, asked int
+	s.Crowded = func() bool {
+		if asked++; p.Drain.Pace(10, 0) > 0 {
+			paced++
+		}
+		return false
+	}
+	s.OK(p.CompactFully(t.Context()))
+	if asked == 0 || paced != asked {
+		t.Errorf("a compaction was seen %d times of %d", paced, asked)
+	}
+	if pace := p.Drain.Pace(10, 0); pace != 0 {
+		t.Errorf("a pace of %v after its end", pace)
 	}
 }
 
