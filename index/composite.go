@@ -74,7 +74,7 @@ func CompositeText(paths []CompositePath) string {
 // ParseComposite reads the text form of a composite index.
 func ParseComposite(text string) ([]CompositePath, error) {
 	var paths []CompositePath
-	for part := range strings.SplitSeq(text, ",") {
+	for _, part := range jsondoc.SplitPaths(text) {
 		p := CompositePath{Path: strings.TrimSpace(part)}
 		if name, order, ok := cutLast(p.Path); ok {
 			switch {

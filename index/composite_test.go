@@ -66,6 +66,9 @@ func TestCompositePolicy(t *testing.T) {
 			t.Errorf("%q: %v, %v", text, x, err)
 		}
 	}
+	if x, err := ParseComposite(`/"a,b" desc, /c`); err != nil || len(x) != 2 || x[0] != (CompositePath{`/"a,b"`, true}) || x[1].Path != "/c" {
+		t.Errorf("a comma in quotes: %v, %v", x, err)
+	}
 	if x, err := ParseComposite("/a asc,/b desc"); err != nil || CompositeText(x) != "/a, /b DESC" {
 		t.Errorf("%v, %v", x, err)
 	}

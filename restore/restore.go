@@ -8,11 +8,11 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
-	"slices"
 	"time"
 
 	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/internal/backup"
+	"github.com/cleavestore/cleave/internal/jsondoc"
 	"github.com/cleavestore/cleave/internal/vfs"
 )
 
@@ -232,7 +232,7 @@ func match(from, to engine.ContainerDef) error {
 	switch {
 	case from.Kind != to.Kind:
 		return differ("the kind", from.Kind, to.Kind)
-	case len(from.PartitionKey) != len(to.PartitionKey) || to.Kind == engine.JSON && !slices.Equal(from.PartitionKey, to.PartitionKey):
+	case len(from.PartitionKey) != len(to.PartitionKey) || to.Kind == engine.JSON && !jsondoc.SamePaths(from.PartitionKey, to.PartitionKey):
 		return differ("the partition key", from.KeyText(), to.KeyText())
 	case from.HashVersion != to.HashVersion:
 		return differ("HashVersion", from.HashVersion, to.HashVersion)

@@ -265,7 +265,7 @@ func (l *loadCommand) container(ctx context.Context, s harness.Store, paths []st
 		return nil, err
 	}
 	is := c.Def()
-	if len(paths) > 0 && !slices.Equal(paths, is.PartitionKey) {
+	if len(paths) > 0 && !jsondoc.SamePaths(paths, is.PartitionKey) {
 		return nil, harness.Usagef("container %q has the partition key %v, not %v", l.Container, is.PartitionKey, paths)
 	}
 	if l.Partitions != 0 && l.Partitions.Int() != is.Partitions {

@@ -14,6 +14,7 @@ import (
 	"github.com/cleavestore/cleave/internal/chart"
 	"github.com/cleavestore/cleave/internal/cli"
 	"github.com/cleavestore/cleave/internal/humanize"
+	"github.com/cleavestore/cleave/internal/jsondoc"
 	"github.com/cleavestore/cleave/internal/manifest"
 	"github.com/cleavestore/cleave/internal/vfs"
 	"github.com/cleavestore/cleave/wal"
@@ -151,7 +152,7 @@ func (s *settings) text() string {
 		parts = append(parts, "the default time to live can be changed")
 	}
 	for _, paths := range s.UniqueKeys {
-		parts = append(parts, "unique "+printable(strings.Join(paths, ",")))
+		parts = append(parts, "unique "+printable(jsondoc.JoinPaths(paths)))
 	}
 	return strings.Join(parts, "; ")
 }
@@ -344,7 +345,7 @@ func (r *infoReport) print(out *output) {
 		if i == maxInfoContainers {
 			break
 		}
-		t.Row(printable(c.Name), c.Kind, printable(strings.Join(c.PartitionKey, ",")), c.Compression,
+		t.Row(printable(c.Name), c.Kind, printable(jsondoc.JoinPaths(c.PartitionKey)), c.Compression,
 			humanize.Count(c.Physical), formatBound(c.Logical, c.Exact), formatBound(c.Documents, c.Exact), humanize.Bytes(c.RawBytes),
 			humanize.Bytes(c.FileBytes), formatRatio(c.FileBytes, c.RawBytes), humanize.Bytes(c.Unflushed), chart.Bar(c.FileBytes, largest, 16))
 	}

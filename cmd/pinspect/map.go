@@ -12,6 +12,7 @@ import (
 	"github.com/cleavestore/cleave/internal/chart"
 	"github.com/cleavestore/cleave/internal/cli"
 	"github.com/cleavestore/cleave/internal/humanize"
+	"github.com/cleavestore/cleave/internal/jsondoc"
 	"github.com/cleavestore/cleave/partmap"
 )
 
@@ -303,7 +304,7 @@ func (m *mapReport) caption() string {
 
 // print draws the map with characters.
 func (m *mapReport) print(out *output, rows int) {
-	out.printf("container %s, partition key %s: %s\n\n", printable(m.Container), printable(strings.Join(m.Key, ",")), m.caption())
+	out.printf("container %s, partition key %s: %s\n\n", printable(m.Container), printable(jsondoc.JoinPaths(m.Key)), m.caption())
 	out.printf("  %s  bytes along the key space\n", densityLine(m.Density))
 	if m.Heat != nil {
 		out.printf("  %s  heat\n", densityLine(m.Heat.ByPlace))

@@ -13,6 +13,7 @@ import (
 
 	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/gateway"
+	"github.com/cleavestore/cleave/internal/jsondoc"
 	"github.com/cleavestore/cleave/internal/pacing"
 	"github.com/cleavestore/cleave/internal/testenv"
 	"github.com/cleavestore/cleave/internal/vfs"
@@ -154,7 +155,7 @@ func (s *Store) Container(ctx context.Context, name string, def engine.Container
 	case err != nil:
 		return nil, answer(ctx, err)
 	}
-	if own := definition(name, &def); !slices.Equal(t.PartitionKey, own.PartitionKey) || !slices.EqualFunc(t.UniqueKeys, own.UniqueKeys, slices.Equal) || t.DefaultTTL != own.DefaultTTL && !t.MutableTTL { // another program has made it
+	if own := definition(name, &def); !jsondoc.SamePaths(t.PartitionKey, own.PartitionKey) || !slices.EqualFunc(t.UniqueKeys, own.UniqueKeys, jsondoc.SamePaths) || t.DefaultTTL != own.DefaultTTL && !t.MutableTTL { // another program has made it
 		return nil, fmt.Errorf("container %q with key %v, unique keys %v and default_ttl %d, the one of the name has key %v, unique keys %v and default_ttl %d: %w",
 			name, own.PartitionKey, own.UniqueKeys, own.DefaultTTL, t.PartitionKey, t.UniqueKeys, t.DefaultTTL, engine.ErrNoContainer)
 	}

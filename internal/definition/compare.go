@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/cleavestore/cleave/index"
+	"github.com/cleavestore/cleave/internal/jsondoc"
 )
 
 // Difference is a part of a definition that is not as it was asked for.
@@ -39,11 +40,11 @@ func (d *Def) Compare(asked *Def) *Difference {
 		return &Difference{"Kind", d.Kind.String(), asked.Kind.String(), anew}
 	case !d.Synthetic.Equal(asked.Synthetic):
 		return &Difference{"Synthetic", d.KeyText(), asked.KeyText(), byCopy}
-	case !slices.Equal(d.PartitionKey, asked.PartitionKey):
+	case !jsondoc.SamePaths(d.PartitionKey, asked.PartitionKey):
 		return &Difference{"PartitionKey", d.KeyText(), asked.KeyText(), byCopy}
 	case hashVersion(d.HashVersion) != hashVersion(asked.HashVersion):
 		return &Difference{"HashVersion", hashVersion(d.HashVersion), hashVersion(asked.HashVersion), byCopy}
-	case !slices.EqualFunc(d.UniqueKeys, asked.UniqueKeys, slices.Equal[[]string]):
+	case !slices.EqualFunc(d.UniqueKeys, asked.UniqueKeys, jsondoc.SamePaths):
 		return &Difference{"UniqueKeys", fmt.Sprint(d.UniqueKeys), fmt.Sprint(asked.UniqueKeys), anew}
 	case !asked.Index.Empty() && !sameIndex(d.Index, asked.Index):
 		return &Difference{"Index", indexText(d.Index), indexText(asked.Index), "Container.SetIndexPolicy changes it"}

@@ -64,7 +64,7 @@ type Job struct {
 
 const (
 	whole     = 1 << 20
-	enoughFor = whole / 16 // part from which on it is a measure of what is left
+	enoughFor = whole / 16 // part from which on it alone is the measure of what is left
 	smooth    = 4          // of so many jobs each counts
 
 	// Before the first job has ended: 200 MB/s, and a sync.
@@ -125,13 +125,13 @@ func (m *Meter) costs() (write, finish float64) {
 func (j *Job) left(now time.Time, write, finish float64) float64 {
 	part, grew := j.part.Load(), j.grew.Load()
 	quiet := float64(int64(now.Sub(j.begun)) - grew)
-	left := finish
-	if part >= enoughFor {
-		left += float64(grew) * float64(whole-part) / float64(part)
-	} else {
-		left += write * float64(j.bytes) * float64(whole-part) / whole
+	// What it has done so far counts the more the more that is. A job that is slower than those
+	// before it shows that early.
+	shown := float64(grew) * float64(whole-part) / float64(max(part, enoughFor))
+	if part < enoughFor {
+		shown = max(shown, write*float64(j.bytes)*float64(whole-part)/whole)
 	}
-	return max(left-quiet, quiet)
+	return max(shown+finish-quiet, quiet)
 }
 
 // Pace returns how many nanoseconds each byte, or run, that writers make now must take, if

@@ -82,3 +82,19 @@ func TestSlowerThanBefore(t *testing.T) {
 		none.Wrote(1, 2)
 	})
 }
+
+// TestSlowFromTheBeginning: a job that is far slower than those before it shows that before it
+// has done enough to be the measure.
+func TestSlowFromTheBeginning(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var m Meter
+		flush(&m, mib, 100*time.Millisecond, 0)
+		j := m.Begin(mib, 10)
+		time.Sleep(time.Second)
+		j.Wrote(3, 100)
+		if pace := m.Pace(1, 0); pace < 10e9 {
+			t.Errorf("3 of 100 took a second: %.3g ns for each, at least 10 s are left", pace)
+		}
+		j.End(false)
+	})
+}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -139,6 +140,15 @@ func JoinPaths(paths []string) string {
 		}
 	}
 	return strings.Join(list, ",")
+}
+
+// SamePaths says whether two lists have the same paths, however they are written.
+func SamePaths(x, y []string) bool {
+	return slices.EqualFunc(x, y, func(x, y string) bool {
+		p, bad := ParsePath(x)
+		q, worse := ParsePath(y)
+		return x == y || bad == nil && worse == nil && slices.Equal(p, q)
+	})
 }
 
 // String returns the text form.

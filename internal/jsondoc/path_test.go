@@ -84,6 +84,11 @@ func TestPathLists(t *testing.T) {
 	if got := SplitPaths(`/a,/b`, `/c`); !slices.Equal(got, []string{"/a", "/b", "/c"}) {
 		t.Errorf("two lists have the paths %q", got)
 	}
+	for x, y := range map[string]string{`/a,b`: `/"a,b"`, `/"a"/b`: `/a/"b"`, `/"\u0061"`: `/a`, `/"a`: `/"a`} {
+		if !SamePaths([]string{"/k", x}, []string{"/k", y}) || SamePaths([]string{x}, []string{"/k"}) || SamePaths([]string{x, x}, []string{x}) {
+			t.Errorf("%s and %s are not told to be the same path", x, y)
+		}
+	}
 	paths := []string{`/a,b`, `/c/d,`, `/"e,f"`}
 	if got := JoinPaths(paths); got != `/"a,b",/c/"d,",/"e,f"` {
 		t.Errorf("joined: %s", got)

@@ -107,6 +107,7 @@ func (t *Tree) Compact(ctx context.Context, choose Picker) (c Compacted, done bo
 	t.Install.Lock()
 	if m.keep.outdated(t) {
 		t.Install.Unlock()
+		m.job.End(true)
 		return t.Compact(ctx, choose)
 	}
 	defer t.Install.Unlock()
@@ -207,7 +208,8 @@ func (m *compactor) run(runs []*Run) error {
 		}
 	}
 	heap.Init(&m.inputs)
-	var key item.KeyCopy // the key at hand
+	each := min(pacing.Piece, max(1, m.expect/256)) // of large documents there may be few
+	var key item.KeyCopy                            // the key at hand
 	for len(m.inputs) > 0 {
 		top := m.inputs[0]
 		k, v := top.walker.Key(), top.walker.Version()
@@ -218,7 +220,7 @@ func (m *compactor) run(runs []*Run) error {
 		if err := m.out.Step(); err != nil {
 			return err
 		}
-		if m.in++; m.in%pacing.Piece == 0 {
+		if m.in++; m.in%each == 0 {
 			m.job.Wrote(m.in, m.expect)
 		}
 		if m.keep.wants(v) {
@@ -237,6 +239,7 @@ func (m *compactor) run(runs []*Run) error {
 			heap.Pop(&m.inputs)
 		}
 	}
+	m.job.Wrote(m.expect, m.expect)
 	if m.in != m.out.Items+m.keep.dropped {
 		return fmt.Errorf("%d versions in, %d kept, %d dropped", m.in, m.out.Items, m.keep.dropped)
 	}

@@ -59,6 +59,9 @@ const (
 	keptFree = 1.0 / 32
 	// keptRuns is how far below lsm.MostRuns paced writers stay, for what the estimate lacks.
 	keptRuns = 2
+	// mostRunPrice bounds what a byte costs for runs, in nanoseconds: the writers of other
+	// partitions stand behind those who pay it.
+	mostRunPrice = 500
 	// smallRun is the least that a run is taken to need of the write buffers. A caller who
 	// flushes after each write is not paced by the size of those memtables.
 	smallRun = 256 << 10
@@ -173,7 +176,7 @@ func (g *Gate) price(t *lsm.Tree, now int64) float64 {
 func runPace(t *lsm.Tree, now int64) float64 {
 	v := t.Version.Load()
 	run := max(t.TableBytes.Load(), v.Active.Reserved(), smallRun)
-	return t.Drain.Recent(now, int64(lsm.MostRuns-keptRuns-v.Ages()), 0) / float64(run)
+	return min(t.Drain.Recent(now, int64(lsm.MostRuns-keptRuns-v.Ages()), 0)/float64(run), mostRunPrice)
 }
 
 // overrun says that a write must wait until runs of the tree are compacted. While

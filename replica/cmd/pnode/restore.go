@@ -78,7 +78,7 @@ func (c *restoreCommand) Run(ctx context.Context, e *environment) error {
 
 // compare returns an error if the container of the cluster would keep other items than that of the backup, or others would expire.
 func (c *restoreCommand) compare(saved, has *cluster.Container) error {
-	sameKeys := slices.Equal(saved.PartitionKey, has.PartitionKey) && slices.EqualFunc(saved.UniqueKeys, has.UniqueKeys, slices.Equal)
+	sameKeys := jsondoc.SamePaths(saved.PartitionKey, has.PartitionKey) && slices.EqualFunc(saved.UniqueKeys, has.UniqueKeys, jsondoc.SamePaths)
 	switch {
 	case sameKeys && saved.DefaultTTL == has.DefaultTTL:
 		return nil

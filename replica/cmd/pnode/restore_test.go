@@ -41,6 +41,10 @@ func TestArguments(t *testing.T) {
 		if err != nil || again.Name != c.Name || !slices.EqualFunc(again.PartitionKey, c.PartitionKey, samePath) || again.Partitions != c.Partitions {
 			t.Errorf("%s: %+v, %v", word, again, err)
 		}
+		again.UniqueKeys, again.DefaultTTL = c.UniqueKeys, c.DefaultTTL
+		if err = new(restoreCommand).compare(&c, &again); err != nil {
+			t.Errorf("what restore shows is refused: %v", err)
+		}
 	}
 }
 

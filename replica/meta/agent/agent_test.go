@@ -377,6 +377,9 @@ func TestDropContainer(t *testing.T) {
 		}
 	}
 	must(t, r.agents[1].SetDefaultTTL(ctx, "items", 60))
+	if got := r.hosts[1].Cluster().Container("items").DefaultTTL; got != 60 {
+		t.Errorf("the node that has answered knows the default time to live %d", got)
+	}
 	r.until("the default time to live", func() bool {
 		for _, h := range r.hosts {
 			c, err := h.DB().Container("items")

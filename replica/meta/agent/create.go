@@ -47,14 +47,23 @@ func (a *Agent) SetIndexPolicy(ctx context.Context, name string, index engine.In
 	if err := cluster.CheckIndex(index); err != nil {
 		return fmt.Errorf("%w: container %q: %w", engine.ErrInvalid, name, err)
 	}
-	_, err := a.cfg.Store.SetIndexPolicy(ctx, name, a.described(name), index)
-	return err
+	t, err := a.cfg.Store.SetIndexPolicy(ctx, name, a.described(name), index)
+	return a.changed(ctx, t, err)
 }
 
 // SetDefaultTTL changes the default time to live of a container of the cluster, in seconds. It is a host.Config.Retime. Errors:
 // engine.ErrNoContainer; engine.ErrInvalid for a default that cannot be, or cannot be changed; those of the metadata store.
 func (a *Agent) SetDefaultTTL(ctx context.Context, name string, seconds int64) error {
-	_, err := a.cfg.Store.SetDefaultTTL(ctx, name, a.described(name), seconds)
+	t, err := a.cfg.Store.SetDefaultTTL(ctx, name, a.described(name), seconds)
+	return a.changed(ctx, t, err)
+}
+
+// changed tells this node of a change in the metadata store before its caller has the answer, so that a caller who asks for the
+// definition next gets the new one. If the node cannot take it in, followContainers tells it again.
+func (a *Agent) changed(ctx context.Context, t cluster.Container, err error) error {
+	if err == nil {
+		_ = a.cfg.Host.AddContainer(ctx, t)
+	}
 	return err
 }
 

@@ -434,7 +434,7 @@ func (w *writing) container(ctx context.Context, db *engine.DB) (*engine.Contain
 		return nil, cli.Usagef("container %q holds JSON documents: --opaque needs an opaque one", w.Container)
 	case w.Opaque && len(def.PartitionKey) > 1:
 		return nil, cli.Usagef("container %q has partition keys of %d levels, and those of an import have one", w.Container, len(def.PartitionKey))
-	case len(w.PartitionKey) > 0 && !slices.Equal(def.PartitionKey, w.paths()):
+	case len(w.PartitionKey) > 0 && !jsondoc.SamePaths(def.PartitionKey, w.paths()):
 		return nil, cli.Usagef("container %q has the partition key %s, and --partition-key says %s: leave it out, or take another container", w.Container, def.KeyText(), jsondoc.JoinPaths(w.paths()))
 	}
 	w.keyText = def.KeyText()
