@@ -145,9 +145,9 @@ func JoinPaths(paths []string) string {
 // SamePaths says whether two lists have the same paths, however they are written.
 func SamePaths(x, y []string) bool {
 	return slices.EqualFunc(x, y, func(x, y string) bool {
-		p, bad := ParsePath(x)
-		q, worse := ParsePath(y)
-		return x == y || bad == nil && worse == nil && slices.Equal(p, q)
+		p, errX := ParsePath(x)
+		q, errY := ParsePath(y)
+		return x == y || errX == nil && errY == nil && slices.Equal(p, q)
 	})
 }
 

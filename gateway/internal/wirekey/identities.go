@@ -48,12 +48,16 @@ func Identities(f *query.Filter, paths []string) ([]engine.ItemIdentity, bool) {
 			return nil, false
 		}
 	}
+	names := make([]string, len(paths)) // the paths as part.Path.String has them
+	for i, path := range paths {
+		names[i] = jsondoc.KeyPath(path).String()
+	}
 	var out []engine.ItemIdentity
 	for _, id := range ids {
 		var levels []partmap.Key
 		used := 0
-		for _, path := range paths {
-			level, ok := at[jsondoc.KeyPath(path).String()]
+		for _, path := range names {
+			level, ok := at[path]
 			switch {
 			case ok:
 				used++
