@@ -11,6 +11,7 @@ import (
 
 	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/internal/manifest"
+	"github.com/cleavestore/cleave/internal/tiers"
 	"github.com/cleavestore/cleave/partmap"
 )
 
@@ -108,7 +109,7 @@ func TestFileSetAside(t *testing.T) {
 			w.write("a", 3)
 			w.write("b", 3)
 			must(w.t, w.db.Flush(ctx))
-			for range lsm.MaxRuns + 2 {
+			for range tiers.MaxRuns + 2 {
 				w.write("a", 7)
 				must(w.t, w.db.Flush(ctx))
 				w.merge("a")

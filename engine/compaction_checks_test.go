@@ -8,13 +8,14 @@ import (
 	"testing"
 
 	"github.com/cleavestore/cleave/internal/lsm"
+	"github.com/cleavestore/cleave/internal/tiers"
 	"github.com/cleavestore/cleave/internal/vfs"
 )
 
 // mergeFirst merges the newest runs of the only partition.
 func mergeFirst(t *testing.T, db *DB, n int) error {
 	t.Helper()
-	done, err := db.partitions()[0].CompactRuns(context.Background(), func([]*lsm.Run, bool) (lsm.CompactionPlan, error) { return lsm.CompactionPlan{First: 0, End: n}, nil })
+	done, err := db.partitions()[0].CompactRuns(context.Background(), func([]*lsm.Run, bool) (tiers.Plan, error) { return tiers.Plan{First: 0, End: n}, nil })
 	if err == nil && !done {
 		t.Error("nothing was merged")
 	}

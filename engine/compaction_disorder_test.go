@@ -12,6 +12,7 @@ import (
 
 	"github.com/cleavestore/cleave/internal/forge"
 	"github.com/cleavestore/cleave/internal/lsm"
+	"github.com/cleavestore/cleave/internal/tiers"
 	"github.com/cleavestore/cleave/internal/vfs"
 	"github.com/cleavestore/cleave/segment"
 )
@@ -52,8 +53,8 @@ func TestCompactionOfDisorder(t *testing.T) {
 		db, err := Open(ctx, "mem", testOptions(image))
 		must(t, err)
 		p := db.partitions()[0]
-		all := func(runs []*lsm.Run, _ bool) (lsm.CompactionPlan, error) {
-			return lsm.CompactionPlan{First: 0, End: len(runs)}, nil
+		all := func(runs []*lsm.Run, _ bool) (tiers.Plan, error) {
+			return tiers.Plan{First: 0, End: len(runs)}, nil
 		}
 		if _, err := p.CompactRuns(ctx, all); err != nil {
 			if !errors.Is(err, ErrCorrupt) || p.Version.Load().FilesAside() == 0 {

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/cleavestore/cleave/internal/lsm"
+	"github.com/cleavestore/cleave/internal/tiers"
 	"github.com/cleavestore/cleave/internal/vfs"
 )
 
@@ -69,6 +70,22 @@ var plainStories = []story{
 		}
 		s.settle()
 		s.put("c", 5, 10)
+		s.settle()
+	}},
+	{"nested compaction", func(s *stage) {
+		s.start(1)
+		for range 2 {
+			s.put("c", 10, 300)
+			s.remove("c", 2)
+			s.flush()
+		}
+		s.compactAround(func() {
+			s.put("c", 3, 100)
+			s.remove("c", 1)
+			s.flush()
+		})
+		s.put("c", 5, 10)
+		s.flush()
 		s.settle()
 	}},
 	{"index policy", func(s *stage) {
@@ -488,6 +505,20 @@ func (s *stage) flushPart(i int) {
 
 func (s *stage) settle() {
 	s.must(s.do(func() error { return s.db.Compact(context.Background()) }))
+}
+
+// compactAround compacts all runs of the only partition. When the compaction has begun, step
+// makes as many runs more as make it let a nested one in.
+func (s *stage) compactAround(step func()) {
+	s.must(s.do(func() error {
+		_, err := s.db.partitions()[0].CompactBy(context.Background(), func(runs []*lsm.Run, _ bool) (tiers.Plan, error) {
+			for range tiers.Runs {
+				step()
+			}
+			return tiers.Plan{First: 0, End: len(runs)}, nil
+		})
+		return err
+	}))
 }
 
 func (s *stage) carry() {

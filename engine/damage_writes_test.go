@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/cleavestore/cleave/internal/lsm"
+	"github.com/cleavestore/cleave/internal/tiers"
 	"github.com/cleavestore/cleave/internal/vfs"
 	"github.com/cleavestore/cleave/segment"
 )
@@ -199,12 +200,12 @@ func TestWritesOverDamage(t *testing.T) {
 			must(w.t, w.db.Flush(ctx))
 			w.check("a")
 			w.healthy("b")
-			for range lsm.MaxRuns + 2 {
+			for range tiers.MaxRuns + 2 {
 				w.write("a", 7)
 				must(w.t, w.db.Flush(ctx))
 				w.merge("a")
 			}
-			if runs := len(w.container("a").routing.Load().parts[0].Version.Load().Runs); runs > lsm.MaxRuns {
+			if runs := len(w.container("a").routing.Load().parts[0].Version.Load().Runs); runs > tiers.MaxRuns {
 				t.Errorf("%d runs: merges do not go on", runs)
 			}
 			w.check("a")

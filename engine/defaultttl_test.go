@@ -191,7 +191,7 @@ func (m *ttlModel) step() {
 		parts := m.db.partitions()
 		part := parts[m.rng.IntN(len(parts))]
 		m.removes()
-		_, err := part.CompactBy(ctx, part.somePicker(m.rng))
+		_, err := part.CompactBy(ctx, part.somePicker(m.rng, m.write))
 		must(m, err)
 	case p < 84:
 		if m.def.ChangeRetention > 0 {

@@ -45,7 +45,9 @@ type CompactionEvent struct {
 	ItemsOut  int64 // versions kept
 	BytesIn   int64
 	BytesOut  int64
-	Duration  time.Duration
+	// Duration includes compactions of newer runs in the partition that it let in between;
+	// each of them is told by an event of its own, before.
+	Duration time.Duration
 }
 
 // ReshapeEvent tells of a split, merge or move of a boundary that has ended. Its

@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/cleavestore/cleave/internal/latency"
-	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/internal/manifest"
 	"github.com/cleavestore/cleave/internal/metricset"
+	"github.com/cleavestore/cleave/internal/tiers"
 	"github.com/cleavestore/cleave/metrics"
 	"github.com/cleavestore/cleave/splitter"
 )
@@ -110,7 +110,7 @@ func (db *DB) addContainers(set *metricset.Set, s *Stats) {
 			p := &c.Partitions[k]
 			set.Fields("metric", p, at)
 			metricset.Raise(set, "cleave_container_runs_most", p.Runs, at)
-			metricset.Add(set, "cleave_container_runs_excess", max(0, p.Runs-lsm.TierRuns), at)
+			metricset.Add(set, "cleave_container_runs_excess", max(0, p.Runs-tiers.Runs), at)
 			parts = append(parts, labelled{p, at})
 		}
 		if c.Def.Throughput > 0 {

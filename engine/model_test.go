@@ -337,7 +337,7 @@ func randomText(rng *rand.Rand, n int) string {
 func (m *model) mergeSome() {
 	parts := m.db.partitions()
 	p := parts[m.rng.IntN(len(parts))]
-	_, err := p.CompactBy(context.Background(), p.somePicker(m.rng))
+	_, err := p.CompactBy(context.Background(), p.somePicker(m.rng, m.write))
 	must(m.t, err)
 }
 

@@ -148,7 +148,7 @@ func (m *queryModel) step() {
 	case p < 96:
 		parts := m.db.partitions()
 		p := parts[m.d.IntN(len(parts))]
-		_, err := p.CompactBy(ctx, p.somePicker(m.d))
+		_, err := p.CompactBy(ctx, p.somePicker(m.d, m.write))
 		must(m.t, err)
 	case p < 98:
 		m.reshape()

@@ -163,7 +163,7 @@ func (m *wildModel) disturb() {
 	case 0, 1, 7:
 		must(m.t, m.db.Flush(ctx))
 	case 2:
-		_, err := p.CompactBy(ctx, p.somePicker(m.d))
+		_, err := p.CompactBy(ctx, p.somePicker(m.d, m.write))
 		must(m.t, err)
 	case 3:
 		_, err := p.TrimOne(ctx, true)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/cleavestore/cleave/internal/lsm"
+	"github.com/cleavestore/cleave/internal/tiers"
 	"github.com/cleavestore/cleave/internal/vfs"
 	"github.com/cleavestore/cleave/splitter"
 )
@@ -89,7 +90,7 @@ func (s *runsStore) step(ctx context.Context) string {
 			return "nothing"
 		}
 		end := 1 + s.rng.IntN(runs)
-		_, err := p.CompactRuns(ctx, func([]*lsm.Run, bool) (lsm.CompactionPlan, error) { return lsm.CompactionPlan{First: 0, End: end}, nil })
+		_, err := p.CompactRuns(ctx, func([]*lsm.Run, bool) (tiers.Plan, error) { return tiers.Plan{First: 0, End: end}, nil })
 		must(s.t, err)
 		return fmt.Sprintf("merge of %d of the %d runs of partition %d", end, runs, p.ID)
 	case n < 70 && len(parts) < 6:

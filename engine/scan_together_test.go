@@ -114,7 +114,7 @@ func (m *together) step() {
 	case p < 70:
 		must(m, m.db.Flush(ctx))
 	case p < 80:
-		m.compact()
+		m.compact(m.write)
 	case p < 82:
 		must(m, m.db.Compact(ctx))
 	case p < 86:
@@ -182,10 +182,11 @@ func (m *together) write() {
 	}
 }
 
-func (m *together) compact() {
+// compact compacts in a partition. write may be called meanwhile.
+func (m *together) compact(write func()) {
 	parts := m.db.partitions()
 	p := parts[m.rng.IntN(len(parts))]
-	must(m, second(p.CompactBy(m.Context(), p.somePicker(m.rng))))
+	must(m, second(p.CompactBy(m.Context(), p.somePicker(m.rng, write))))
 }
 
 func (m *together) reshape() {
@@ -303,8 +304,10 @@ func (m *together) scan() {
 			m.write()
 		case n == 1:
 			must(m, m.db.Flush(context.Background()))
+		case n == 2 && seen:
+			m.compact(m.write)
 		case n == 2:
-			m.compact()
+			m.compact(func() {})
 		case n == 3 && m.rng.IntN(4) == 0:
 			m.reshape()
 		}

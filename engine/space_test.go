@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/cleavestore/cleave/internal/lsm"
+	"github.com/cleavestore/cleave/internal/tiers"
 	"github.com/cleavestore/cleave/internal/vfs"
 )
 
@@ -289,7 +290,7 @@ func TestSettleLargeDead(t *testing.T) {
 	}
 	snap, err := s.c.Snapshot(s.ctx)
 	must(t, err)
-	for range lsm.TierRuns {
+	for range tiers.Runs {
 		must(t, snap.Close())
 		large()
 		snap, err = s.c.Snapshot(s.ctx)
@@ -455,7 +456,22 @@ func TestHoldersOfTime(t *testing.T) {
 	}
 }
 
-// somePicker chooses what Compact or the merger would merge.
-func (p *partition) somePicker(rng interface{ IntN(int) int }) lsm.Picker {
-	return []lsm.Picker{p.PickTiers, lsm.PickFew, p.PickDead(context.Background())}[rng.IntN(3)]
+// somePicker chooses what Compact or the merger would merge. Of some compactions it makes one
+// with a nested one in it: write is called when they have begun, and what it writes is flushed, as
+// often as makes a tier.
+func (p *partition) somePicker(rng interface{ IntN(int) int }, write func()) lsm.Picker {
+	choose := []lsm.Picker{p.PickTiers, lsm.PickFew, p.PickDead(context.Background())}[rng.IntN(3)]
+	return func(runs []*lsm.Run, last bool) (tiers.Plan, error) {
+		plan, err := choose(runs, last)
+		if plan.End > plan.First && rng.IntN(2) == 0 {
+			for range tiers.Runs + rng.IntN(3) {
+				write()
+				p.Freeze()
+				if err := p.FlushFrozen(context.Background()); err != nil {
+					return plan, err
+				}
+			}
+		}
+		return plan, err
+	}
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/cleavestore/cleave/internal/lsm"
+	"github.com/cleavestore/cleave/internal/tiers"
 	"github.com/cleavestore/cleave/internal/vfs"
 )
 
@@ -81,8 +82,8 @@ func TestNoRemovalAfterFailure(t *testing.T) {
 		upsert(t, c, fmt.Sprint(i), 100)
 		must(t, db.Flush(ctx))
 	}
-	all := func(runs []*lsm.Run, _ bool) (lsm.CompactionPlan, error) {
-		return lsm.CompactionPlan{First: 0, End: len(runs)}, nil
+	all := func(runs []*lsm.Run, _ bool) (tiers.Plan, error) {
+		return tiers.Plan{First: 0, End: len(runs)}, nil
 	}
 	guard := db.env.Epoch.Enter() // a reader
 	done, err := db.partitions()[0].CompactRuns(ctx, all)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/cleavestore/cleave/internal/deletion"
 	"github.com/cleavestore/cleave/internal/lsm"
+	"github.com/cleavestore/cleave/internal/tiers"
 )
 
 // placeOf is the place of the logical partition of splitStore.put in the key space.
@@ -93,7 +94,7 @@ func TestVerifyTakenOver(t *testing.T) {
 	keys := inKeyOrder(60)
 	newest := func(p *partition) {
 		t.Helper()
-		done, err := p.CompactRuns(ctx, func([]*lsm.Run, bool) (lsm.CompactionPlan, error) { return lsm.CompactionPlan{First: 0, End: 2}, nil })
+		done, err := p.CompactRuns(ctx, func([]*lsm.Run, bool) (tiers.Plan, error) { return tiers.Plan{First: 0, End: 2}, nil })
 		if must(s.t, err); !done {
 			t.Fatal("nothing was merged")
 		}

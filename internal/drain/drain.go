@@ -17,13 +17,22 @@
 // device has stalled, is taken to need as much time again. So the pace falls as a stall
 // grows longer, and is never zero.
 //
-// A compaction is the same with runs in the place of bytes: it gives all of them back at its
-// end but one, and flushes add one after the other meanwhile. Its size is that of its files.
+// Compactions give back runs, and may be nested: the outer one rests while a newer one, which is
+// smaller, gets on. Writers that leave no time to the outer ones would have to pay for all of
+// them at last. So each compaction has to end before the runs in front of its inputs are as large
+// as they are, and could be inputs of the next one (Meter.PaceRuns):
+//
+//	[runs in front, merged in nested ones] [inputs of the outer compaction] [older]
+//	 └─ grow to the size of the inputs ──►  └─ read to their end meanwhile
+//
+// Each byte that flushes write then costs the time that is left until the outer one ends,
+// divided by the bytes that may still come, and in addition the time that nested compactions
+// take for it.
 //
 // Invariants:
 //
 //  1. A Job counts from Begin to End. What it gives back is not counted on before its
-//     estimated end.
+//     estimated end, nor while it is paused.
 //  2. Without a job under way and without memory that waits for one there is no pace.
 //
 // Everything is safe for concurrent use.
@@ -43,6 +52,7 @@ import (
 type Meter struct {
 	mu     sync.Mutex
 	jobs   []*Job
+	count  atomic.Int32 // of jobs
 	learnt bool
 	write  float64 // nanoseconds for each byte that is read, up to the last version
 	finish float64 // nanoseconds from there to the end
@@ -56,7 +66,10 @@ type Job struct {
 	meter *Meter
 	bytes int64 // that it reads
 	gives int64 // what its end gives back: bytes of a flush, runs of a compaction
-	begun time.Time
+	// behind is how many bytes lie behind a compaction: those that it reads, and older ones.
+	behind int64
+	begun  time.Time
+	rests  time.Time // since when it is paused; zero: it is not
 	// part of the versions that are written, of whole, and when it last grew, in
 	// nanoseconds since begun.
 	part, grew atomic.Int64
@@ -78,6 +91,7 @@ func (m *Meter) Begin(bytes, gives int64) *Job {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.jobs = append(m.jobs, j)
+	m.count.Store(int32(len(m.jobs)))
 	return j
 }
 
@@ -87,6 +101,27 @@ func (j *Job) Wrote(n, of int64) {
 		j.part.Store(int64(float64(n) / float64(of) * whole))
 		j.grew.Store(int64(time.Since(j.begun)))
 	}
+}
+
+// Idle says that no job is under way. It takes no lock.
+func (m *Meter) Idle() bool { return m.count.Load() == 0 }
+
+// Pause says that the job rests while one is under way that is nested in it.
+func (j *Job) Pause() { j.rest(time.Now()) }
+
+// Resume says that the job goes on.
+func (j *Job) Resume() { j.rest(time.Time{}) }
+
+func (j *Job) rest(since time.Time) {
+	if j == nil {
+		return
+	}
+	j.meter.mu.Lock()
+	defer j.meter.mu.Unlock()
+	if !j.rests.IsZero() {
+		j.begun = j.begun.Add(time.Since(j.rests))
+	}
+	j.rests = since
 }
 
 // End says that the job has given back what it gives, or has failed. Of several calls the
@@ -100,6 +135,7 @@ func (j *Job) End(failed bool) {
 		return
 	}
 	m.jobs = slices.Delete(m.jobs, at, at+1)
+	m.count.Store(int32(len(m.jobs)))
 	if failed || j.part.Load() < enoughFor {
 		return
 	}
@@ -124,6 +160,9 @@ func (m *Meter) costs() (write, finish float64) {
 // left estimates how many nanoseconds the job still takes.
 func (j *Job) left(now time.Time, write, finish float64) float64 {
 	part, grew := j.part.Load(), j.grew.Load()
+	if !j.rests.IsZero() {
+		now = j.rests
+	}
 	quiet := float64(int64(now.Sub(j.begun)) - grew)
 	// What it has done so far counts the more the more that is. A job that is slower than those
 	// before it shows that early.
@@ -148,6 +187,9 @@ func (m *Meter) Pace(free, waiting int64) float64 {
 	now := time.Now()
 	write, finish := m.costs()
 	for _, j := range m.jobs {
+		if !j.rests.IsZero() {
+			continue
+		}
 		ends = append(ends, end{j.left(now, write, finish), j.gives})
 		waiting -= j.gives
 	}
@@ -167,12 +209,12 @@ func (m *Meter) Pace(free, waiting int64) float64 {
 // recent is how long a pace counts that Recent has returned.
 const recent = time.Millisecond
 
-// Recent is Pace, found out at most once in a millisecond, since that takes a lock. now is a
-// time in nanoseconds since any start.
-func (m *Meter) Recent(now, free, waiting int64) float64 {
+// Recent returns what pace returns, which takes a lock, and calls it at most once in a
+// millisecond. now is a time in nanoseconds since any start.
+func (m *Meter) Recent(now int64, pace func() float64) float64 {
 	asked := m.asked.Load()
 	if (asked == 0 || now-asked >= int64(recent)) && m.asked.CompareAndSwap(asked, now) {
-		m.pace.Store(math.Float64bits(m.Pace(free, waiting)))
+		m.pace.Store(math.Float64bits(pace()))
 	}
 	return math.Float64frombits(m.pace.Load())
 }

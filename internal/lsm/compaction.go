@@ -4,6 +4,7 @@ import (
 	"container/heap"
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/cleavestore/cleave/internal/drain"
 	"github.com/cleavestore/cleave/internal/item"
@@ -25,24 +26,6 @@ import (
 //     last reader of the old version has left.
 //
 // A crash before 4 leaves the inputs, and the compaction starts over. A crash after 4 leaves the output.
-const (
-	TierRuns    = 8  // number of runs of similar size that are compacted together
-	tierPercent = 20 // a compacted run may be this much larger than all newer ones together
-	MaxRuns     = 12 // above it the newest runs are compacted whatever their size
-	RunsLeft    = 2
-
-	ManyRuns = MaxRuns + 4 // from here on writes slow down
-	MostRuns = 3 * MaxRuns // from here on they wait
-)
-
-// CompactionPlan is a choice of runs to compact: v.runs[first:end].
-type CompactionPlan struct{ First, End int }
-
-func (p CompactionPlan) empty() bool { return p.End-p.First < 1 }
-
-// Picker chooses which of some neighbouring runs to compact; an empty plan: none. last
-// says that the partition has no older runs.
-type Picker func(runs []*Run, last bool) (CompactionPlan, error)
 
 // Compacted tells what a compaction, or the rewriting of a file, has done.
 type Compacted struct {
@@ -51,16 +34,23 @@ type Compacted struct {
 }
 
 // Compact carries out one compaction; done is false if there was nothing to do, or the
-// partition was dropped. The caller holds compacting.
-func (t *Tree) Compact(ctx context.Context, choose Picker) (c Compacted, done bool, err error) {
-	// Only compactions remove runs and one runs at a time, so the inputs stay; new
-	// runs come in front of them.
+// partition was dropped. It calls nested while there are newer runs than its inputs. The caller holds
+// compacting.
+func (t *Tree) Compact(ctx context.Context, choose Picker, nested Nested) (c Compacted, done bool, err error) {
 	t.separate()
+	return t.CompactNewer(ctx, 0, choose, nested)
+}
+
+// CompactNewer is Compact among the runs in front of the oldest ones, that many: a nested
+// compaction.
+func (t *Tree) CompactNewer(ctx context.Context, behind int, choose Picker, nested Nested) (c Compacted, done bool, err error) {
+	// Only compactions remove runs, and one nested in another only such as are newer than the
+	// inputs of that. So the inputs stay; what changes is in front of them.
 	v, release := t.PinVersion()
 	defer release()
 	runs := v.Runs
-	pick, err := pickCompaction(runs, choose)
-	if err != nil || pick.empty() {
+	pick, err := pickCompaction(runs[:len(runs)-behind], behind == 0, choose)
+	if err != nil || pick.Len() == 0 {
 		return c, false, err
 	}
 	inputs := runs[pick.First:pick.End]
@@ -81,9 +71,11 @@ func (t *Tree) Compact(ctx context.Context, choose Picker) (c Compacted, done bo
 		out.Dict = t.Family.CompactionDictionary(inputs)
 	}
 	m := compactor{
-		out: out, keep: t.retention(oldest), overlap: &overlap{runs: older}, job: t.Drain.Begin(c.BytesIn, c.Runs-1), expect: expect,
+		out: out, keep: t.retention(oldest), overlap: &overlap{runs: older}, expect: expect,
+		job: t.Drain.BeginNested(c.BytesIn, c.Runs-1, c.BytesIn+bytesOf(older)),
 	}
 	defer func() { m.job.End(!done) }()
+	out.nest(len(runs)-pick.First, nested, m.job)
 	m.keep.aside = t.keysAside(older)
 	if err := m.run(inputs); err == ErrMoved {
 		return c, false, nil
@@ -108,15 +100,14 @@ func (t *Tree) Compact(ctx context.Context, choose Picker) (c Compacted, done bo
 	if m.keep.outdated(t) {
 		t.Install.Unlock()
 		m.job.End(true)
-		return t.Compact(ctx, choose)
+		return t.CompactNewer(ctx, behind, choose, nested)
 	}
 	defer t.Install.Unlock()
 	if t.Dropped.Load() {
 		return c, false, nil
 	}
 	present := t.Version.Load().Runs
-	newer := len(present) - len(runs)
-	next := append([]*Run{}, present[:newer+pick.First]...)
+	next := slices.Clone(present[:len(present)-len(inputs)-len(older)])
 	t.carryVectors(out, next)
 	next = append(append(next, replacement...), older...)
 	var gone []*File
@@ -244,52 +235,6 @@ func (m *compactor) run(runs []*Run) error {
 		return fmt.Errorf("%d versions in, %d kept, %d dropped", m.in, m.out.Items, m.keep.dropped)
 	}
 	return nil
-}
-
-// PickDead chooses all runs if something in them is dead.
-func (t *Tree) PickDead(ctx context.Context) Picker {
-	return func(runs []*Run, last bool) (CompactionPlan, error) {
-		if t.deadIn(runs, last) > 0 {
-			return CompactionPlan{0, len(runs)}, nil
-		}
-		if found, err := t.overwrites(ctx, runs); err != nil {
-			return CompactionPlan{}, fmt.Errorf("compact partition %d: %w", t.ID, err)
-		} else if found {
-			return CompactionPlan{0, len(runs)}, nil
-		}
-		return CompactionPlan{}, nil
-	}
-}
-
-// PickFew leaves RunsLeft runs.
-func PickFew(runs []*Run, _ bool) (CompactionPlan, error) {
-	if len(runs) <= RunsLeft {
-		return CompactionPlan{}, nil
-	}
-	return CompactionPlan{0, len(runs) - RunsLeft + 1}, nil
-}
-
-// PickTiers is the picker of background compactions.
-func (t *Tree) PickTiers(runs []*Run, last bool) (CompactionPlan, error) {
-	if len(runs) == 0 {
-		return CompactionPlan{}, nil
-	}
-	if t.wasteful(runs, last) {
-		return CompactionPlan{0, len(runs)}, nil
-	}
-	sum := runs[0].bytes()
-	end := 1
-	for end < len(runs) && runs[end].bytes()*100 <= sum*(100+tierPercent) {
-		sum += runs[end].bytes()
-		end++
-	}
-	if end >= TierRuns {
-		return CompactionPlan{0, end}, nil
-	}
-	if len(runs) > MaxRuns {
-		return CompactionPlan{0, len(runs) - MaxRuns + 2}, nil
-	}
-	return CompactionPlan{}, nil
 }
 
 // advance moves the walker to the next version within the bounds.

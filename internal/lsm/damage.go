@@ -2,6 +2,7 @@ package lsm
 
 import (
 	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/tiers"
 )
 
 // Damage stays local: a file with damaged bytes affects only calls that need these bytes.
@@ -20,19 +21,19 @@ import (
 
 // pickCompaction chooses what to compact next, if anything. Runs that are set aside keep their
 // place in age: the runs before such a run and those after it are not compacted with each
-// other.
-func pickCompaction(runs []*Run, choose Picker) (CompactionPlan, error) {
+// other. last says that the partition has no older runs.
+func pickCompaction(runs []*Run, last bool, choose Picker) (tiers.Plan, error) {
 	for first := 0; first < len(runs); first++ {
 		end := first
 		for end < len(runs) && !runs[end].aside() {
 			end++
 		}
-		if pick, err := choose(runs[first:end], end == len(runs)); err != nil || !pick.empty() {
-			return CompactionPlan{first + pick.First, first + pick.End}, err
+		if pick, err := choose(runs[first:end], last && end == len(runs)); err != nil || pick.Len() > 0 {
+			return tiers.Plan{First: first + pick.First, End: first + pick.End}, err
 		}
 		first = end
 	}
-	return CompactionPlan{}, nil
+	return tiers.Plan{}, nil
 }
 
 // anyHolds says whether a key lies within one of some parts of the key space.

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/pins"
 )
 
 // Dead versions are overwritten and deleted versions, tombstones and expired items that
@@ -14,7 +15,7 @@ import (
 // also in a run that is not an input. Once these reasons are gone, a compaction of all runs
 // drops the versions. The footer of a file counts its overwritten versions and
 // tombstones. A run keeps the sequences of the readers that were active when it was
-// written (heldBy). Later readers see no version that was overwritten in the run, so its
+// written (Run.heldBy). Later readers see no version that was overwritten in the run, so its
 // overwritten versions are dead once these readers have ended. Readers do not survive the
 // process: after an open no run has any.
 const (
@@ -24,35 +25,7 @@ const (
 	deadPercent  = 50
 	minDeadItems = 1000
 	minDeadBytes = 4 << 20
-
-	maxHeldBy = 64 // sequences kept for a run
 )
-
-// heldBy are the sequences of the readers that were active when a run was written,
-// falling.
-type heldBy []uint64
-
-// thinned returns at most maxHeldBy of the sequences, spread evenly, with the first and
-// the last.
-func (h heldBy) thinned() heldBy {
-	n := len(h)
-	if n <= maxHeldBy {
-		return h
-	}
-	few := make(heldBy, maxHeldBy)
-	for i := range few {
-		few[i] = h[i*(n-1)/(maxHeldBy-1)]
-	}
-	return few
-}
-
-// join returns the sequences of both lists, thinned.
-func (h heldBy) join(o heldBy) heldBy {
-	all := append(slices.Clone(h), o...)
-	slices.Sort(all)
-	slices.Reverse(all)
-	return slices.Compact(all).thinned()
-}
 
 // errFound ends the search of overwritesIn.
 var errFound = errors.New("found")
@@ -96,7 +69,7 @@ func (f *File) overwritesIn(ctx context.Context, runs []*Run) (found bool, err e
 // gone returns the part, from 0 to 1, of the readers in h that have ended. lowest says
 // that no reader is left at or below the lowest sequence of h. If some readers are left,
 // gone sets HeldBack: maintenance then wakes the compactor again.
-func (t *Tree) gone(h heldBy) (part float64, lowest bool) {
+func (t *Tree) gone(h pins.Sample) (part float64, lowest bool) {
 	if len(h) == 0 {
 		return 1, true
 	}

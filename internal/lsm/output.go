@@ -18,7 +18,7 @@ import (
 type output struct {
 	pacer     pacing.Pacer
 	piece     piece
-	rewrites  int             // for a rewrite: its debts.files
+	rewrites  int             // for a rewrite: its pacing.Debts.Files
 	ctx       context.Context // of the flush or compaction
 	t         *Tree
 	compacts  bool // of a compaction, which gives way to flushes
@@ -40,6 +40,7 @@ type output struct {
 	expiring  lifetime.Tally
 	paced     int64 // size of the present file when the compaction was last paced
 	rate      int64 // limit in bytes a second, beside that of all compactions; 0: none
+	interlude interlude
 	index     outputIndex
 	vectors   *vectorFinder // nil: overwritten versions are not looked for
 	Published bool

@@ -5,6 +5,7 @@ import (
 
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/lifetime"
+	"github.com/cleavestore/cleave/internal/pins"
 )
 
 // retention decides which versions of a key a flush or compaction keeps: the newest
@@ -21,7 +22,7 @@ type retention struct {
 	expired bool          // a version was dropped that has expired
 	follows bool          // the default time to live can be changed
 	above   uint64        // all versions above it stay; MaxSequence: no changes are kept
-	readers heldBy        // sequences that readers have pinned, to be noted with the run
+	readers pins.Sample   // sequences that readers have pinned, to be noted with the run
 	newer   uint64        // sequence of the previous version of the key
 	first   bool          // no version of the key was shown yet
 	whole   []uint64      // sequences of the tombstones of the key's logical partition, falling
@@ -126,7 +127,7 @@ func (r *retention) gone(v *item.Version) bool {
 // begins later reads at a sequence above all versions that the flush or compaction sees.
 func (t *Tree) retention(oldest bool) retention {
 	live := t.Env.Pins.Live()
-	r := retention{at: append([]uint64{MaxSequence}, live...), readers: heldBy(live).thinned(), oldest: oldest, above: t.Family.ChangeFloor()}
+	r := retention{at: append([]uint64{MaxSequence}, live...), readers: pins.SampleOf(live), oldest: oldest, above: t.Family.ChangeFloor()}
 	if r.above != MaxSequence {
 		r.at = append(r.at, r.above)
 		slices.Sort(r.at)

@@ -12,6 +12,8 @@ type Rewriting struct {
 	Wants func(*File) bool // says whether a file is to be written anew
 	Rate  int64            // limit in bytes a second, beside that of all compactions; 0: none
 	Stop  func() bool      // says that the work is to be given up
+	// Nested compacts runs that have come meanwhile; nil: none are compacted.
+	Nested Nested
 }
 
 // Rewrite writes one file anew within the bounds of its reference, to trim it or for its
@@ -51,6 +53,7 @@ func (t *Tree) rewriteFile(ctx context.Context, f *File, older []*Run, backlog i
 	out := t.NewOutput(ctx, int(f.ItemsWithin()), older, []*Run{{Files: []*File{f}}})
 	defer out.Abandon()
 	out.lo, out.hi, out.rewrites, out.rate = f.Min, f.Max, backlog, o.Rate
+	out.nest(len(older)+1, o.Nested, nil)
 	if len(older) == 0 {
 		out.Codec = t.Family.Compression
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/lifetime"
 	"github.com/cleavestore/cleave/internal/manifest"
+	"github.com/cleavestore/cleave/internal/pins"
 	"github.com/cleavestore/cleave/partmap"
 )
 
@@ -111,7 +112,7 @@ func (r *Run) inherit(of *Run, child *Tree) error {
 		r.Overwritten += int64(float64(of.Overwritten) * share)
 	}
 	r.Expiring.Join(&of.Expiring, share)
-	r.heldBy, r.KeptAbove = r.heldBy.join(of.heldBy), max(r.KeptAbove, of.KeptAbove)
+	r.heldBy, r.KeptAbove = r.heldBy.Join(of.heldBy), max(r.KeptAbove, of.KeptAbove)
 	return nil
 }
 
@@ -140,8 +141,8 @@ func ReleaseRuns(runs []*Run) {
 // Run is a sorted sequence of files that do not overlap, all of one age.
 type Run struct {
 	Files       []*File
-	Overwritten int64  // estimate of versions in older runs that it overwrites
-	heldBy      heldBy // sequences that readers had pinned when the run was written: see dead.go
+	Overwritten int64       // estimate of versions in older runs that it overwrites
+	heldBy      pins.Sample // sequences that readers had pinned when the run was written: see dead.go
 	// overwritesNothing says that older runs have none of its keys.
 	overwritesNothing atomic.Bool
 	// KeptAbove is a sequence above which the run has all versions that were written,
@@ -153,6 +154,13 @@ type Run struct {
 func (r *Run) bytes() (n int64) {
 	for _, f := range r.Files {
 		n += f.SizeWithin()
+	}
+	return n
+}
+
+func bytesOf(runs []*Run) (n int64) {
+	for _, r := range runs {
+		n += r.bytes()
 	}
 	return n
 }

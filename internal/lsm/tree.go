@@ -74,6 +74,7 @@ type Tree struct {
 
 	Drain      drain.Meter  // of its compactions: what they give back are runs
 	TableBytes atomic.Int64 // that memtables take of the write buffers when they are flushed, about
+	RunBytes   atomic.Int64 // of the runs that flushes make of them, about
 
 	Compacting ctxlock.Mutex // held during compaction; taken before flushing
 	Flushing   ctxlock.Mutex // held during a flush

@@ -79,6 +79,7 @@ type Version struct {
 	// mergeable is the number of runs newer than the newest one that is set aside.
 	compactable int
 	RawBytes    int64 // bytes of the documents in runs
+	RunBytes    int64 // bytes of the runs
 	// tombstoned says that some run holds partition tombstones.
 	tombstoned bool
 }
@@ -97,7 +98,7 @@ func (v *Version) sum(of func(*memtable.Table) int64) int64 {
 
 // SetRuns replaces the runs.
 func (v *Version) SetRuns(runs []*Run) {
-	v.Runs, v.RawBytes, v.tombstoned = runs, 0, false
+	v.Runs, v.RawBytes, v.RunBytes, v.tombstoned = runs, 0, bytesOf(runs), false
 	v.Generation++
 	v.compactable = len(runs)
 	for i, r := range runs {

@@ -4,17 +4,18 @@ import (
 	"time"
 
 	"github.com/cleavestore/cleave/internal/pacing"
+	"github.com/cleavestore/cleave/internal/tiers"
 )
 
 // share returns the share of a processor that the output should get.
 func (o *output) share() float64 {
-	d := debts{files: o.rewrites}
+	d := pacing.Debts{Files: o.rewrites}
 	if o.compacts {
-		d.runs = o.t.Version.Load().Ages()
+		d.Runs = tiers.Backlog(o.t.Version.Load().Ages())
 	} else {
-		d.buffers = float64(o.t.Env.Pool.Used()) / float64(o.t.Env.Pool.Limit())
+		d.Buffers = float64(o.t.Env.Pool.Used()) / float64(o.t.Env.Pool.Limit())
 	}
-	return d.share()
+	return d.Share()
 }
 
 // piece is what an output has done since it last yielded.
@@ -45,14 +46,18 @@ func (o *output) Step() error {
 	return o.pace()
 }
 
-// yield pauses the output, so that other work can run. It returns ErrMoved if the
-// partition was dropped, the context's error if that has ended.
+// yield pauses the output, so that other work can run, and lets nested compactions in. It
+// returns their error, ErrMoved if the partition was dropped, the context's error if that has
+// ended.
 func (o *output) yield() error {
 	o.pacer.Pause(o.share())
 	if o.t.Dropped.Load() {
 		return ErrMoved
 	}
-	return o.ctx.Err()
+	if err := o.ctx.Err(); err != nil {
+		return err
+	}
+	return o.letIn()
 }
 
 // pace pauses a compaction while flushes are behind, and keeps it to its rate limit. It

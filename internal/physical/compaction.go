@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/cleavestore/cleave/internal/lsm"
+	"github.com/cleavestore/cleave/internal/tiers"
 )
 
 // Rewriting is a kind of work that writes files anew.
@@ -70,15 +71,34 @@ func (p *Partition) CompactBy(ctx context.Context, choose lsm.Picker) (bool, err
 // CompactRuns carries out one compaction; done is false if there was nothing to do.
 // Tree.Compacting is held.
 func (p *Partition) CompactRuns(ctx context.Context, choose lsm.Picker) (done bool, err error) {
+	return p.compactRuns(ctx, choose, p.Compact)
+}
+
+// nested compacts runs of like size that are newer than the inputs of a compaction or rewriting
+// under way. It does not keep a split waiting, for which that has to end.
+func (p *Partition) nested(ctx context.Context) lsm.Nested {
+	return func(behind int) error {
+		if p.SplitQueued() {
+			return nil
+		}
+		_, err := p.compactRuns(ctx, p.PickTiers, func(ctx context.Context, choose lsm.Picker, nested lsm.Nested) (lsm.Compacted, bool, error) {
+			return p.CompactNewer(ctx, behind, choose, nested)
+		})
+		return err
+	}
+}
+
+// compactRuns is CompactRuns by a method of the tree.
+func (p *Partition) compactRuns(ctx context.Context, choose lsm.Picker, compact func(context.Context, lsm.Picker, lsm.Nested) (lsm.Compacted, bool, error)) (done bool, err error) {
 	start := p.Env.Clock()
 	job := p.Job(Compaction.String())
 	defer job.End()
-	c, done, err := p.Compact(ctx, func(runs []*lsm.Run, last bool) (plan lsm.CompactionPlan, err error) {
+	c, done, err := compact(ctx, func(runs []*lsm.Run, last bool) (plan tiers.Plan, err error) {
 		if plan, err = choose(runs, last); plan.End > plan.First {
 			job.Start(ctx)
 		}
 		return plan, err
-	})
+	}, p.nested(ctx))
 	if err != nil || !done {
 		return false, err
 	}
@@ -119,7 +139,7 @@ func (p *Partition) RewriteFile(ctx context.Context, kind Rewriting, rate int64,
 			job.Start(ctx)
 		}
 		return is
-	}})
+	}, Nested: p.nested(ctx)})
 	if err == lsm.ErrMoved {
 		return false, err
 	} else if err != nil {

@@ -64,13 +64,15 @@ func (p *Partition) writeOldest(ctx context.Context) error {
 	}
 	start := p.Env.Clock()
 	drained := p.Env.Gate.Drain.Begin(mem.Reserved(), mem.Reserved())
-	p.TableBytes.Add((mem.Reserved() - p.TableBytes.Load()) / 4) // one small memtable says little
 	mem.Drain = drained
 	done, ok, err := p.Flush(ctx, v, &mem)
 	if err != nil || !ok {
 		drained.End(true)
 		return err
 	}
+	// One small memtable says little.
+	p.TableBytes.Add((mem.Reserved() - p.TableBytes.Load()) / 4)
+	p.RunBytes.Add((done.Bytes - p.RunBytes.Load()) / 4)
 	p.Env.Reclaim.Retire(func() {
 		mem.LetGo(&p.Env.Env)
 		drained.End(false)

@@ -97,6 +97,7 @@ func (p *Partition) Init(env *Env, family *Family, e partmap.Entry) {
 	p.Flushing, p.Compacting = ctxlock.New(locks.Flushing{}), ctxlock.New(locks.Compacting{})
 	p.Install.Dir = manifest.NewDir(env.FS, p.Dir, manifest.PartitionKind)
 	p.TableBytes.Store(min(env.MemtableBytes, env.Pool.Limit()/2))
+	p.RunBytes.Store(p.TableBytes.Load())
 	p.Version.Store(&lsm.Version{Active: memtable.New(env.Pool, p.Span, 0, env.Seed)})
 }
 

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/cleavestore/cleave/internal/lsm"
+	"github.com/cleavestore/cleave/internal/tiers"
 )
 
 // TestPacedToFlushes: writers that are faster than flushes, and than flushes that stall for
@@ -115,59 +116,110 @@ func pacedToFlushes(t *testing.T, writers int, stall time.Duration) {
 	}
 }
 
-// TestPacedToCompactions: while a compaction of seconds is under way, writers that are faster
-// write evenly, and as much as its runs allow. None of them has to wait for its end.
+// nestedTiers is a partition of whose runs one compaction after the other is under way, nested in each
+// other: runs that flushes write, of one size, in front of the inputs of a large one. Frozen
+// memtables stand for runs.
+type nestedTiers struct {
+	*testStore
+	frozen []lsm.Frozen
+	mu     sync.Mutex
+	bytes  int64 // of all runs
+	small  int   // runs in front of the large compaction
+	ready  int   // of them, runs that no compaction has merged
+}
+
+const (
+	runBytes   = 8 << 20                            // what a flush takes of the write buffers, and writes
+	largeBytes = tiers.Runs * tiers.Runs * runBytes // of the inputs of the large compaction
+	readSecond = 100 << 20                          // what compactions read in a second
+)
+
+func newTiers(t *testing.T) *nestedTiers {
+	r := &nestedTiers{testStore: newStore(t), bytes: largeBytes}
+	r.tree.TableBytes.Store(runBytes)
+	r.tree.RunBytes.Store(runBytes)
+	for range 2 * tiers.MostRuns {
+		r.freeze()
+	}
+	r.frozen = r.tree.Version.Load().Frozen
+	r.change(0, 0, 0)
+	return r
+}
+
+// change adds runs to those in front and to those that are ready, and bytes.
+func (r *nestedTiers) change(small, ready int, bytes int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.small, r.ready, r.bytes = r.small+small, r.ready+ready, r.bytes+bytes
+	r.tree.Swap(func(v lsm.Version) lsm.Version {
+		v.Frozen, v.RunBytes = r.frozen[:tiers.ManyRuns+r.small], r.bytes
+		return v
+	})
+}
+
+// compact reads so many bytes, at readSecond, and lets others in between.
+func (r *nestedTiers) compact(bytes, behind int64) {
+	job := r.tree.Drain.BeginNested(bytes, tiers.Runs-1, behind)
+	for i := range int64(100) {
+		job.Wrote(i, 100)
+		time.Sleep(time.Duration(bytes * int64(time.Second) / readSecond / 100))
+		r.mu.Lock()
+		ready, below := r.ready, r.bytes-int64(r.ready)*runBytes
+		r.mu.Unlock()
+		if ready >= tiers.Runs {
+			job.Pause()
+			r.change(0, -tiers.Runs, 0)
+			r.compact(tiers.Runs*runBytes, below+tiers.Runs*runBytes)
+			r.change(1-tiers.Runs, 0, 0)
+			job.Resume()
+		}
+	}
+	job.End(false)
+}
+
+// TestPacedToCompactions: while a compaction of many seconds is under way, writers that are
+// faster write evenly, and about as much as it reads: nested compactions merge what they write
+// meanwhile. None of them is held up for long.
 func TestPacedToCompactions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const (
-			run     = 8 << 20 // what a flush takes of the write buffers
-			size    = 16 << 10
-			seconds = 6
-			most    = 20 * time.Millisecond // that a write may be held up
+			size = 16 << 10
+			most = 20 * time.Millisecond // that a write may be held up
 		)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		s := newStore(t)
-		for range lsm.ManyRuns + 1 {
-			s.freeze()
-		}
-		room := int64(lsm.MostRuns - s.tree.Version.Load().Ages())
-		s.tree.TableBytes.Store(run)
-		var compaction sync.WaitGroup
-		compaction.Go(func() {
-			job := s.tree.Drain.Begin(1<<30, lsm.ManyRuns)
-			for i := range int64(100 * seconds) {
-				job.Wrote(i, 100*seconds)
-				time.Sleep(10 * time.Millisecond)
-			}
-			job.End(false)
-		})
-		var written [seconds]int64
-		all, longest := int64(0), time.Duration(0)
-		for start := time.Now(); ; time.Sleep(100 * time.Microsecond) { // 160 MB/s
+		r := newTiers(t)
+		var ended atomic.Bool
+		go func() {
+			r.compact(largeBytes, largeBytes)
+			ended.Store(true)
+		}()
+		var written []int64 // in each second
+		longest, total := time.Duration(0), int64(0)
+		for start := time.Now(); !ended.Load(); time.Sleep(100 * time.Microsecond) { // 160 MB/s
 			begun := time.Now()
-			if begun.Sub(start) >= seconds*time.Second {
-				break
-			}
-			if _, err := s.gate.Admit(ctx, s.tree, size); err != nil {
+			if _, err := r.gate.Admit(ctx, r.tree, size); err != nil {
 				t.Fatal(err)
 			}
-			s.gate.Done(size)
+			r.gate.Done(size)
 			longest = max(longest, time.Since(begun))
-			written[begun.Sub(start)/time.Second] += size
-			if all += size; all%run == 0 {
-				s.freeze()
+			if int(begun.Sub(start)/time.Second) == len(written) {
+				written = append(written, 0)
+			}
+			written[len(written)-1] += size
+			if total += size; total%runBytes == 0 {
+				r.change(1, 1, runBytes)
 			}
 		}
-		compaction.Wait()
 		if longest > most {
 			t.Errorf("a write was held up for %v, at most %v is wanted", longest, most)
 		}
-		if mean := all / seconds; slices.Min(written[:]) < mean/10*7 {
+		whole := written[:len(written)-1] // seconds
+		if mean := total / int64(len(written)); slices.Min(whole) < mean/10*7 {
 			t.Errorf("written in each second: %v, which is not even", written)
 		}
-		if all < (room-2*keptRuns)*run || all > room*run {
-			t.Errorf("%d bytes written, where there is room for %d runs of %d", all, room, run)
+		if total < largeBytes/10*8 || total > largeBytes/10*11 {
+			t.Errorf("%d bytes were written while %d were compacted", total, int64(largeBytes))
 		}
 	})
 }

@@ -8,15 +8,15 @@
 //
 //	what flushes drain   from paceFrom of the share on, so much that what is free lasts
 //	                     until the flushes under way give memory back (package drain)
-//	fullness             from lsm.PressureFrom on, while no flush is under way
-//	what compactions     from lsm.ManyRuns on, so much that the runs that flushes may add
-//	drain                last until the compaction under way ends
-//	runs                 from lsm.ManyRuns on, while no compaction is under way
+//	fullness             from pacing.PressureFrom on, while no flush is under way
+//	what compactions     from tiers.Runs on, and in full from tiers.ManyRuns on, so much that
+//	drain                each compaction under way ends before as much is written as it reads
+//	                     (package drain), and that runs do not use up the room for them
+//	runs                 from tiers.ManyRuns on, while no compaction is under way
 //
-// So a compaction of seconds slows writers evenly, and not more and more until it ends. A
-// price that grows without bound towards the limit makes writers slow there, where they would
-// have to stop otherwise. Only when the share is used up all the same, or at lsm.MostRuns
-// runs, a write waits.
+// So a compaction of seconds or minutes slows writers evenly. A price that grows without bound
+// towards the limit makes writers slow there, where they would have to stop otherwise. Only when
+// the share is used up all the same, or at tiers.MostRuns runs, a write waits.
 //
 // Invariants:
 //
@@ -46,6 +46,7 @@ import (
 	"github.com/cleavestore/cleave/internal/locks"
 	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/internal/pacing"
+	"github.com/cleavestore/cleave/internal/tiers"
 )
 
 const (
@@ -57,7 +58,7 @@ const (
 	// keptFree is the part of the write buffers that paced writers leave free, for what
 	// the estimate of the pace lacks.
 	keptFree = 1.0 / 32
-	// keptRuns is how far below lsm.MostRuns paced writers stay, for what the estimate lacks.
+	// keptRuns is how far below tiers.MostRuns paced writers stay, for what the estimate lacks.
 	keptRuns = 2
 	// mostRunPrice bounds what a byte costs for runs, in nanoseconds: the writers of other
 	// partitions stand behind those who pay it.
@@ -111,11 +112,11 @@ func (g *Gate) Init(env *lsm.Env, store Store, manual bool) {
 	g.room = make(chan struct{})
 }
 
-// Fullness says how far write buffers are filled beyond lsm.PressureFrom, where writes
+// Fullness says how far write buffers are filled beyond pacing.PressureFrom, where writes
 // begin to slow down: 0 to 1.
 func (g *Gate) Fullness() float64 {
 	part := float64(g.env.Pool.Used()) / float64(g.env.Pool.Limit())
-	return max(0, min(1, (part-lsm.PressureFrom)/(1-lsm.PressureFrom)))
+	return max(0, min(1, (part-pacing.PressureFrom)/(1-pacing.PressureFrom)))
 }
 
 // Ripe says that the active memtables together take more than half of the limit of
@@ -143,26 +144,26 @@ func (g *Gate) Pacing() bool {
 
 // runs says how far the runs of the tree are beyond what compactions keep up with: 0 to 1.
 func (g *Gate) runs(t *lsm.Tree) float64 {
-	return max(0, min(1, float64(t.Version.Load().Ages()-lsm.ManyRuns)/(lsm.MostRuns-lsm.ManyRuns)))
+	return max(0, min(1, float64(t.Version.Load().Ages()-tiers.ManyRuns)/(tiers.MostRuns-tiers.ManyRuns)))
 }
 
 // calm says that writes to the tree have no price.
 func (g *Gate) calm(t *lsm.Tree) bool {
-	return float64(g.env.Pool.Used()) <= paceFrom*float64(g.env.Pool.Limit()) && g.runs(t) == 0
+	return float64(g.env.Pool.Used()) <= paceFrom*float64(g.env.Pool.Limit()) && g.runs(t) == 0 &&
+		(t.Drain.Idle() || tiers.Backlog(t.Version.Load().Ages()) == 0)
 }
 
 // price returns what a byte written to the tree costs now, in nanoseconds.
 func (g *Gate) price(t *lsm.Tree, now int64) float64 {
-	pace, pressure := 0.0, g.runs(t)
-	if pressure > 0 {
-		if pace = runPace(t, now); pace > 0 {
-			pressure = 0
-		}
+	pressure := g.runs(t)
+	pace, drained := runPace(t, now)
+	if drained {
+		pressure = 0
 	}
 	limit, used := g.env.Pool.Limit(), g.env.Pool.Used()
 	if float64(used) > paceFrom*float64(limit) {
 		free := limit - int64(keptFree*float64(limit)) - used - g.promised.Load()
-		flushed := g.Drain.Recent(now, free, g.env.FrozenBytes.Load())
+		flushed := g.Drain.Recent(now, func() float64 { return g.Drain.Pace(free, g.env.FrozenBytes.Load()) })
 		if flushed == 0 {
 			pressure = max(pressure, g.Fullness())
 		}
@@ -171,18 +172,31 @@ func (g *Gate) price(t *lsm.Tree, now int64) float64 {
 	return max(pace, pressure*pressure/(1.02-pressure)/rate*float64(time.Second))
 }
 
-// runPace returns what a byte costs if the runs that flushes may add to the tree are to last
-// until the compaction under way ends, in nanoseconds; 0: none is under way.
-func runPace(t *lsm.Tree, now int64) float64 {
+// runPace returns what a byte costs while a compaction of the tree is under way, in nanoseconds;
+// false: none is. Compactions under way end before as much as they read is written, and when
+// there is room for few runs, before that is used up.
+func runPace(t *lsm.Tree, now int64) (price float64, drained bool) {
 	v := t.Version.Load()
+	backlog := tiers.Backlog(v.Ages())
+	if backlog == 0 || t.Drain.Idle() {
+		return 0, false
+	}
 	run := max(t.TableBytes.Load(), v.Active.Reserved(), smallRun)
-	return min(t.Drain.Recent(now, int64(lsm.MostRuns-keptRuns-v.Ages()), 0)/float64(run), mostRunPrice)
+	each := t.Drain.Recent(now, func() float64 { // run
+		flushed := t.RunBytes.Load()
+		pace := t.Drain.PaceRuns(drain.Runs{Bytes: v.RunBytes, Each: flushed, Tier: tiers.Runs}) * float64(flushed)
+		if free := tiers.MostRuns - keptRuns - v.Ages(); free < tiers.Runs {
+			pace = max(pace, t.Drain.Pace(int64(free), 0)*(1-float64(free)/tiers.Runs))
+		}
+		return pace
+	})
+	return min(each*backlog/float64(run), mostRunPrice), true
 }
 
 // overrun says that a write must wait until runs of the tree are compacted. While
 // compactions fail it is false: waiting would not help.
 func (g *Gate) overrun(t *lsm.Tree) bool {
-	return t.Version.Load().Ages() >= lsm.MostRuns && !g.manual && t.CompactRetry.Left() <= 0
+	return t.Version.Load().Ages() >= tiers.MostRuns && !g.manual && t.CompactRetry.Left() <= 0
 }
 
 // promise sets size bytes of write buffers aside for a write. It returns false if they

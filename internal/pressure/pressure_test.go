@@ -12,6 +12,8 @@ import (
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/internal/lsmtest"
+	"github.com/cleavestore/cleave/internal/pacing"
+	"github.com/cleavestore/cleave/internal/tiers"
 	"github.com/cleavestore/cleave/partmap"
 )
 
@@ -81,7 +83,7 @@ func (a *admitting) ended() bool {
 	}
 }
 
-// TestSlowDown: writes are free up to lsm.PressureFrom, and pay more from there on.
+// TestSlowDown: writes are free up to pacing.PressureFrom, and pay more from there on.
 func TestSlowDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(t)
@@ -95,7 +97,7 @@ func TestSlowDown(t *testing.T) {
 			}
 			return time.Since(start)
 		}
-		s.fill(lsm.PressureFrom - 0.05)
+		s.fill(pacing.PressureFrom - 0.05)
 		if d := took(); d != 0 {
 			t.Errorf("10 MiB took %v below the pressure", d)
 		}
@@ -188,7 +190,7 @@ func TestStarved(t *testing.T) {
 		if cancel(); !a.ended() || s.gate.Starved() {
 			t.Errorf("%v", a.err)
 		}
-		for range lsm.MostRuns {
+		for range tiers.MostRuns {
 			s.freeze()
 		}
 		ctx, cancel = context.WithCancel(t.Context())
@@ -202,12 +204,12 @@ func TestStarved(t *testing.T) {
 	})
 }
 
-// TestOverrun: at lsm.MostRuns runs a write waits for a compaction, and a frozen memtable
+// TestOverrun: at tiers.MostRuns runs a write waits for a compaction, and a frozen memtable
 // counts as a run; while compactions fail it does not wait.
 func TestOverrun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(t)
-		for range lsm.MostRuns {
+		for range tiers.MostRuns {
 			s.freeze()
 		}
 		a := s.admit(t.Context(), 1)

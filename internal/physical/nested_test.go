@@ -1,0 +1,179 @@
+package physical_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/lsm"
+	"github.com/cleavestore/cleave/internal/lsmtest"
+	"github.com/cleavestore/cleave/internal/physical"
+	"github.com/cleavestore/cleave/internal/physicaltest"
+	"github.com/cleavestore/cleave/internal/tiers"
+	"github.com/cleavestore/cleave/partmap"
+)
+
+// nestStore is a partition with two runs of the same items.
+type nestStore struct {
+	*physicaltest.Store
+	*testing.T
+	p      *physical.Partition
+	pk     partmap.Key
+	newest map[string]uint64 // sequences by id
+}
+
+func newNestStore(t *testing.T) *nestStore {
+	s := &nestStore{physicaltest.New(t), t, nil, partmap.String("p"), make(map[string]uint64)}
+	s.p = s.Partition(1, physicaltest.Whole())
+	for range 2 {
+		s.run(200)
+	}
+	return s
+}
+
+// run writes n items and flushes them.
+func (s *nestStore) run(n int) {
+	for i := range n {
+		id := fmt.Sprint(i)
+		s.newest[id] = s.Write(s.p, s.pk, id, false).Seq
+	}
+	s.p.Freeze()
+	s.OK(s.p.FlushFrozen(s.Context()))
+}
+
+// tier makes as many runs as are compacted together.
+func (s *nestStore) tier() {
+	for range tiers.Runs {
+		s.run(3)
+	}
+}
+
+// around picks all runs, after what happens when the compaction has begun.
+func (s *nestStore) around(happens func()) lsm.Picker {
+	return func(runs []*lsm.Run, _ bool) (tiers.Plan, error) {
+		happens()
+		return tiers.Plan{First: 0, End: len(runs)}, nil
+	}
+}
+
+// check fails unless compactions told this, in this order, the manifest and the version have so
+// many runs, and each item is found as it was written last.
+func (s *nestStore) check(runs int, told ...string) {
+	s.Helper()
+	if !slices.Equal(s.Rewritten, told) {
+		s.Errorf("told %q, want %q", s.Rewritten, told)
+	}
+	v := s.p.Version.Load()
+	if m := s.Manifest(s.p); len(v.Runs) != runs || len(m.Runs) != runs {
+		s.Errorf("%d runs, %d in the manifest, want %d", len(v.Runs), len(m.Runs), runs)
+	}
+	epk := s.pk.EPK()
+	for id, seq := range s.newest {
+		k := lsmtest.Key(s.pk, id)
+		var found item.Version
+		if _, ok, err := v.Lookup(&k, &epk, lsm.MaxSequence, nil, true, &found); !ok || err != nil || found.Seq != seq {
+			s.Errorf("item %s: found %v with sequence %d, want %d, %v", id, ok, found.Seq, seq, err)
+		}
+	}
+	if !s.p.Drain.Idle() {
+		s.Error("a compaction counts after its end")
+	}
+}
+
+// TestNested: runs that come while a compaction is under way are compacted before it ends, and
+// it replaces its own inputs behind them.
+func TestNested(t *testing.T) {
+	s := newNestStore(t)
+	done, err := s.p.CompactBy(t.Context(), s.around(s.tier))
+	if !done || err != nil {
+		t.Fatal(done, err)
+	}
+	s.check(2, "compaction: 3 of 24 items", "compaction: 200 of 400 items")
+}
+
+// TestNestedInFront: runs that a compaction has found, and that are newer than its inputs, are
+// compacted too.
+func TestNestedInFront(t *testing.T) {
+	s := newNestStore(t)
+	s.run(3)
+	done, err := s.p.CompactBy(t.Context(), func(runs []*lsm.Run, _ bool) (tiers.Plan, error) {
+		s.tier()
+		return tiers.Plan{First: 1, End: len(runs)}, nil
+	})
+	if !done || err != nil {
+		t.Fatal(done, err)
+	}
+	s.check(2, "compaction: 3 of 27 items", "compaction: 200 of 400 items")
+}
+
+// TestNestedTwice: what comes while a nested compaction is under way is compacted within it, and
+// what comes afterwards within the outer one.
+func TestNestedTwice(t *testing.T) {
+	s := newNestStore(t)
+	asked := 0
+	s.Family.ChangeFloor = func() uint64 {
+		if s.p.Flushing.Locked() {
+			return lsm.MaxSequence
+		}
+		// A compaction asks when it has its inputs; a nested one asks before that, too, to pick them.
+		if asked++; asked == 1 || asked == 3 || asked == 5 {
+			s.tier()
+		}
+		return lsm.MaxSequence
+	}
+	done, err := s.p.CompactBy(t.Context(), s.around(func() {}))
+	if !done || err != nil {
+		t.Fatal(done, err)
+	}
+	// The outer one found two runs, and each of the others was let in by the one before.
+	s.check(4, "compaction: 3 of 24 items", "compaction: 3 of 24 items", "compaction: 3 of 24 items", "compaction: 200 of 400 items")
+}
+
+// TestNestedInRewriting: the rewriting of a file lets compactions in, too.
+func TestNestedInRewriting(t *testing.T) {
+	s := newNestStore(t)
+	begun := false
+	done, err := s.p.InTurn(t.Context(), true, func() (bool, error) {
+		return s.p.RewriteFile(t.Context(), physical.Reindex, 0, func(*lsm.File) bool {
+			if begun {
+				return false
+			}
+			begun = true
+			s.tier()
+			return true
+		})
+	})
+	if !done || err != nil {
+		t.Fatal(done, err)
+	}
+	s.check(3, "compaction: 3 of 24 items", "index: 200 of 200 items")
+}
+
+// TestNotNested: no compaction is let in while a split waits for the one under way, and no run
+// that it has found is touched. An error of a nested one ends it, and both leave their inputs.
+func TestNotNested(t *testing.T) {
+	t.Run("a split waits", func(t *testing.T) {
+		s := newNestStore(t)
+		s.p.SplitQueued = func() bool { return true }
+		if done, err := s.p.CompactBy(t.Context(), s.around(s.tier)); !done || err != nil {
+			t.Fatal(done, err)
+		}
+		s.check(1+tiers.Runs, "compaction: 200 of 400 items")
+	})
+	t.Run("canceled", func(t *testing.T) {
+		s := newNestStore(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		s.p.SplitQueued = func() bool { cancel(); return false } // asked before a nested one begins
+		if done, err := s.p.CompactBy(ctx, s.around(s.tier)); done || err == nil {
+			t.Fatal(done, err)
+		}
+		s.check(2 + tiers.Runs)
+		s.p.SplitQueued = func() bool { return false }
+		if done, err := s.p.CompactBy(t.Context(), s.around(func() {})); !done || err != nil {
+			t.Fatal(done, err)
+		}
+		s.check(1, "compaction: 200 of 424 items")
+	})
+}
