@@ -6,7 +6,6 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/internal/tiers"
 	"github.com/cleavestore/cleave/internal/vfs"
 )
@@ -106,41 +105,5 @@ func TestRunsAreBounded(t *testing.T) {
 	}
 	if s := db.Stats(); s.BackgroundErrors > 0 || s.Flushes < tiers.MostRuns {
 		t.Errorf("%d background errors, %d flushes", s.BackgroundErrors, s.Flushes)
-	}
-}
-
-// TestCompactMeanwhile: while a compaction is under way in one partition, another one whose runs
-// slow its writers down is compacted.
-func TestCompactMeanwhile(t *testing.T) {
-	ctx := t.Context()
-	db, c := openStore(t, testOptions(vfs.NewMem()), ContainerDef{PartitionKey: []string{"/k"}, MinPartitions: 2})
-	db.env.Meanwhile = db.work.Meanwhile
-	for i := range 40 {
-		must(t, second(c.Upsert(ctx, doc(fmt.Sprint(i), fmt.Sprint("k", i), i), nil)))
-	}
-	must(t, db.Flush(ctx))
-	one, other := db.partitions()[0], db.partitions()[1]
-	runs := func(p *partition) int { return len(p.Version.Load().Runs) }
-	if runs(one) != 1 || runs(other) != 1 {
-		t.Fatalf("%d and %d runs", runs(one), runs(other))
-	}
-	done, err := one.CompactBy(ctx, func([]*lsm.Run, bool) (tiers.Plan, error) {
-		for n := 0; n < 40 || runs(other) < tiers.ManyRuns; n++ {
-			k := fmt.Sprint("k", n%40)
-			must(t, second(c.Upsert(ctx, doc("more", k, n), nil)))
-			other.Freeze()
-			must(t, other.FlushFrozen(ctx))
-		}
-		return tiers.Plan{First: 0, End: 1}, nil
-	})
-	if !done || err != nil {
-		t.Fatal(done, err)
-	}
-	if n := runs(other); n >= tiers.ManyRuns {
-		t.Errorf("the other partition has %d runs", n)
-	}
-	for i := range 40 {
-		must(t, second(c.Read(ctx, StringKey(fmt.Sprint("k", i)), fmt.Sprint(i))))
-		must(t, second(c.Read(ctx, StringKey(fmt.Sprint("k", i)), "more")))
 	}
 }

@@ -150,12 +150,12 @@ func (m *wildModel) step() {
 			m.snaps = slices.Delete(m.snaps, 0, 1)
 		}
 	default:
-		m.disturb()
+		m.disturb(m.write)
 	}
 }
 
 // disturb does something that no query may notice.
-func (m *wildModel) disturb() {
+func (m *wildModel) disturb(write func()) {
 	ctx := context.Background()
 	parts := m.db.partitions()
 	p := parts[m.d.IntN(len(parts))]
@@ -163,7 +163,7 @@ func (m *wildModel) disturb() {
 	case 0, 1, 7:
 		must(m.t, m.db.Flush(ctx))
 	case 2:
-		_, err := p.CompactBy(ctx, p.somePicker(m.d, m.write))
+		_, err := p.CompactBy(ctx, p.somePicker(m.d, write))
 		must(m.t, err)
 	case 3:
 		_, err := p.TrimOne(ctx, true)
@@ -437,7 +437,7 @@ func (m *wildModel) query() {
 			m.t.Fatal("the pages do not end")
 		}
 		if snapshot == nil && m.d.IntN(10) == 0 {
-			m.disturb()
+			m.disturb(func() {})
 			at = m.c.Query
 		}
 	}

@@ -40,7 +40,4 @@ func (db *DB) initEnv() {
 	e.Background = db.backgroundError
 	e.Crowded = func() bool { return db.work.Crowded() || db.gate.Fullness() > 0 }
 	e.FlushSoon = db.work.FlushSoon
-	if !o.manual {
-		e.Meanwhile = db.work.Meanwhile
-	}
 }

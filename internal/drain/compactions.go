@@ -36,7 +36,7 @@ func (m *Meter) PaceRuns(r Runs) (pace float64) {
 		j := m.jobs[i]
 		last += j.left(now, write, finish)
 		inFront := r.Bytes - j.behind
-		room := max(j.bytes-inFront, j.bytes/8, 1)
+		room := max(j.bytes-inFront, r.Each, 1) // less is over before the next flush
 		tiers := math.Log(float64(j.bytes)/float64(max(r.Each, 1)))/math.Log(float64(r.Tier)) - 1
 		pace = max(pace, last/float64(room)+max(tiers, 0)*write)
 	}

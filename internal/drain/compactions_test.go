@@ -26,6 +26,9 @@ func TestPaceRuns(t *testing.T) {
 		near(t, "half is read, a quarter has come", m.PaceRuns(runs(74*mib)), write*4/6)
 		near(t, "more has come than there is room for", m.PaceRuns(runs(90*mib)), write*4)
 		j.End(false)
+		j = m.BeginNested(1000, 7, 1000)
+		near(t, "small runs, behind large ones", m.PaceRuns(runs(72*mib)), write*1000/mib)
+		j.End(true)
 
 		outer := m.BeginNested(64*mib, 7, 64*mib)
 		near(t, "a second tier", m.PaceRuns(runs(64*mib)), 2*write)

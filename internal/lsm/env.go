@@ -52,9 +52,6 @@ type Env struct {
 	Background func(what string, err error)
 	// Crowded says that flushes need the processors which a compaction would take.
 	Crowded func() bool
-	// Meanwhile is called between two pieces of work of a compaction. It compacts where writers
-	// of other trees wait for it; nil: that is done elsewhere.
-	Meanwhile func()
 	// FlushSoon asks for a flush, since memory is short.
 	FlushSoon func()
 }

@@ -17,8 +17,9 @@ import "github.com/cleavestore/cleave/internal/drain"
 
 // Nested compacts runs that are newer than the inputs of a compaction under way, if there are
 // enough of them: behind is the number of the inputs and the older runs. It calls
-// Tree.CompactNewer on the goroutine that calls it.
-type Nested func(behind int) error
+// Tree.CompactNewer on the goroutine that calls it. An error of it is not one of the compaction
+// under way.
+type Nested func(behind int)
 
 // interlude lets nested compactions in.
 type interlude struct {
@@ -34,22 +35,15 @@ func (o *output) nest(behind int, nested Nested, job *drain.Job) {
 	o.interlude = interlude{nested: nested, behind: behind, job: job}
 }
 
-// letIn calls nested if the number of runs has changed, and at least two are newer, and lets
-// compactions of other partitions in.
-func (o *output) letIn() error {
+// letIn calls nested if the number of runs has changed, and at least two are newer.
+func (o *output) letIn() {
 	b := &o.interlude
-	if b.nested == nil {
-		return nil
-	}
-	if o.t.Env.Meanwhile != nil {
-		o.t.Env.Meanwhile()
-	}
 	n := len(o.t.Version.Load().Runs)
-	if n == b.asked || n < b.behind+2 {
-		return nil
+	if b.nested == nil || n == b.asked || n < b.behind+2 {
+		return
 	}
 	b.asked = n
 	b.job.Pause()
-	defer b.job.Resume()
-	return b.nested(b.behind)
+	b.nested(b.behind)
+	b.job.Resume()
 }

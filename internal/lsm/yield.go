@@ -47,17 +47,14 @@ func (o *output) Step() error {
 }
 
 // yield pauses the output, so that other work can run, and lets nested compactions in. It
-// returns their error, ErrMoved if the partition was dropped, the context's error if that has
-// ended.
+// returns ErrMoved if the partition was dropped, the context's error if that has ended.
 func (o *output) yield() error {
 	o.pacer.Pause(o.share())
+	o.letIn()
 	if o.t.Dropped.Load() {
 		return ErrMoved
 	}
-	if err := o.ctx.Err(); err != nil {
-		return err
-	}
-	return o.letIn()
+	return o.ctx.Err()
 }
 
 // pace pauses a compaction while flushes are behind, and keeps it to its rate limit. It
@@ -84,6 +81,7 @@ func (o *output) pace() error {
 		if err := pacing.Sleep(o.ctx, min(left, paceSlice)); err != nil {
 			return err
 		}
+		o.letIn()
 		if o.t.Dropped.Load() {
 			return ErrMoved
 		}

@@ -75,16 +75,20 @@ func (p *Partition) CompactRuns(ctx context.Context, choose lsm.Picker) (done bo
 }
 
 // nested compacts runs of like size that are newer than the inputs of a compaction or rewriting
-// under way. It does not keep a split waiting, for which that has to end.
+// under way. It does not keep a split waiting, for which that has to end. After an error it is
+// not tried again within that.
 func (p *Partition) nested(ctx context.Context) lsm.Nested {
-	return func(behind int) error {
-		if p.SplitQueued() {
-			return nil
+	failed := false
+	return func(behind int) {
+		if failed || p.SplitQueued() || ctx.Err() != nil {
+			return
 		}
 		_, err := p.compactRuns(ctx, p.PickTiers, func(ctx context.Context, choose lsm.Picker, nested lsm.Nested) (lsm.Compacted, bool, error) {
 			return p.CompactNewer(ctx, behind, choose, nested)
 		})
-		return err
+		if failed = err != nil; failed && ctx.Err() == nil {
+			p.Env.Background("compaction", err)
+		}
 	}
 }
 

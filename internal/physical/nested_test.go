@@ -2,6 +2,7 @@ package physical_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -12,8 +13,11 @@ import (
 	"github.com/cleavestore/cleave/internal/physical"
 	"github.com/cleavestore/cleave/internal/physicaltest"
 	"github.com/cleavestore/cleave/internal/tiers"
+	"github.com/cleavestore/cleave/internal/vfs"
 	"github.com/cleavestore/cleave/partmap"
 )
+
+var errTest = errors.New("injected")
 
 // nestStore is a partition with two runs of the same items.
 type nestStore struct {
@@ -152,7 +156,7 @@ func TestNestedInRewriting(t *testing.T) {
 }
 
 // TestNotNested: no compaction is let in while a split waits for the one under way, and no run
-// that it has found is touched. An error of a nested one ends it, and both leave their inputs.
+// that it has found is touched. An error of a nested one does not end it, and leaves its inputs.
 func TestNotNested(t *testing.T) {
 	t.Run("a split waits", func(t *testing.T) {
 		s := newNestStore(t)
@@ -175,5 +179,29 @@ func TestNotNested(t *testing.T) {
 			t.Fatal(done, err)
 		}
 		s.check(1, "compaction: 200 of 424 items")
+	})
+	t.Run("fails", func(t *testing.T) {
+		s := newNestStore(t)
+		faulty, asked := vfs.NewFaulty(s.Mem), 0
+		s.FS = faulty
+		s.p.SplitQueued = func() bool { // asked before a nested one begins
+			asked++
+			faulty.FailAt(faulty.Calls()+1, errTest, false)
+			return false
+		}
+		var told []error
+		s.Background = func(_ string, err error) { told = append(told, err) }
+		if done, err := s.p.CompactBy(t.Context(), s.around(s.tier)); !done || err != nil {
+			t.Fatal(done, err)
+		}
+		s.check(1+tiers.Runs, "compaction: 200 of 400 items")
+		if len(told) != 1 || !errors.Is(told[0], errTest) || asked != 1 {
+			t.Errorf("asked %d times, told %v", asked, told)
+		}
+		s.FS = s.Mem
+		if done, err := s.p.CompactOne(t.Context()); !done || err != nil {
+			t.Fatal(done, err)
+		}
+		s.check(2, "compaction: 200 of 400 items", "compaction: 3 of 24 items")
 	})
 }

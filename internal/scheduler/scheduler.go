@@ -7,8 +7,7 @@
 // order it syncs, is the engine's and package lsm's. The goroutines:
 //
 //	flushers    freeze memtables when memory asks for it, and flush them
-//	compactor   compacts, trims and indexes, one partition at a time. Work that takes long lets
-//	            compactions in between where writers wait for them (Meanwhile)
+//	compactor   compacts, trims and indexes, one partition at a time
 //	upkeep      makes spare log files, vouches when the log rests, flushes partitions that
 //	            take no more writes
 //	syncer      syncs the log at intervals, if that is the durability
@@ -107,9 +106,6 @@ type Scheduler struct {
 	rewriteWanted Signal
 	flushes       atomic.Int32 // that run
 	calm          int32        // how many flushes leave a processor to writers
-
-	begun  time.Time
-	looked atomic.Int64 // when Meanwhile last looked, in nanoseconds since begun
 }
 
 // flushers is how many goroutines flush.
@@ -117,8 +113,7 @@ const flushers = 2
 
 // New makes a Scheduler, without goroutines.
 func New(env *lsm.Env, gate *pressure.Gate, store Store) *Scheduler {
-	s := &Scheduler{env: env, gate: gate, store: store, flushWanted: NewSignal(), rewriteWanted: NewSignal(), begun: time.Now()}
-	s.looked.Store(-int64(lookEvery))
+	s := &Scheduler{env: env, gate: gate, store: store, flushWanted: NewSignal(), rewriteWanted: NewSignal()}
 	s.calm = int32(min(flushers, max(1, runtime.GOMAXPROCS(0)-1)))
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	return s

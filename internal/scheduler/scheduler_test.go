@@ -13,7 +13,6 @@ import (
 	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/internal/lsmtest"
 	"github.com/cleavestore/cleave/internal/pressure"
-	"github.com/cleavestore/cleave/internal/tiers"
 	"github.com/cleavestore/cleave/partmap"
 	"github.com/cleavestore/cleave/wal"
 )
@@ -90,7 +89,6 @@ type testPart struct {
 
 	flushes, rewrites atomic.Int32
 	left              atomic.Int32 // compactions to do
-	during            func()       // what happens during a compaction; nil: nothing
 }
 
 func (p *testPart) Data() *lsm.Tree { return p.tree }
@@ -125,11 +123,8 @@ func (p *testPart) RewriteSome(ctx context.Context) (bool, error) {
 	if p.left.Load() == 0 {
 		return false, nil
 	}
-	p.left.Add(-1)
-	if p.during != nil {
-		p.during()
-	}
 	p.rewrites.Add(1)
+	p.left.Add(-1)
 	return true, nil
 }
 
@@ -270,48 +265,6 @@ func TestFlushPassesOver(t *testing.T) {
 			t.Errorf("beside a memtable of %d bytes: %v", size, next)
 		}
 	}
-}
-
-// TestMeanwhile: a long compaction lets one in between of a partition that has many runs, and
-// none of one that has few, that is being compacted, or whose compactions have failed.
-func TestMeanwhile(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newStore(t, 5)
-		long, many, few, busy, bad := s.parts[0], s.parts[1], s.parts[2], s.parts[3], s.parts[4]
-		for p, runs := range map[*testPart]int{many: tiers.ManyRuns, few: tiers.ManyRuns - 1, busy: tiers.ManyRuns, bad: tiers.ManyRuns} {
-			p.left.Store(1)
-			for range runs { // frozen memtables count as runs
-				p.fill(10)
-				p.Freeze()
-			}
-		}
-		if !busy.tree.Compacting.TryLock() {
-			t.Fatal("the turn to compact is taken")
-		}
-		defer busy.tree.Compacting.Unlock()
-		bad.fails.Store(true)
-		const looks = 5
-		long.left.Store(1)
-		long.during = func() {
-			for range 2 * looks {
-				time.Sleep(lookEvery / 2) // of the bubble
-				s.Meanwhile()
-			}
-			if many.rewrites.Load() != 1 || few.rewrites.Load()+busy.rewrites.Load() > 0 {
-				t.Errorf("compactions with many runs %d, with few %d, where another was under way %d", many.rewrites.Load(), few.rewrites.Load(), busy.rewrites.Load())
-			}
-			if n := len(s.reported()); n == 0 || n == looks {
-				t.Errorf("a compaction that fails was tried %d times in %d looks", n, looks)
-			}
-		}
-		s.wg.Go(s.compact)
-		synctest.Wait()
-		time.Sleep(time.Second)
-		if long.rewrites.Load() != 1 || few.rewrites.Load() != 1 {
-			t.Error("the long compaction has not ended, or nothing came after it")
-		}
-		s.Stop()
-	})
 }
 
 // TestFailedWork: a partition whose flushes and compactions fail holds up no other one,
