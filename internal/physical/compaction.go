@@ -75,12 +75,13 @@ func (p *Partition) CompactRuns(ctx context.Context, choose lsm.Picker) (done bo
 }
 
 // nested compacts runs of like size that are newer than the inputs of a compaction or rewriting
-// under way. It does not keep a split waiting, for which that has to end. After an error it is
-// not tried again within that.
+// under way. It does not keep others waiting, for which that has to end: a split, and writers
+// of other partitions. After an error it is not tried again within that.
 func (p *Partition) nested(ctx context.Context) lsm.Nested {
 	failed := false
 	return func(behind int) {
-		if failed || p.SplitQueued() || ctx.Err() != nil {
+		othersWait := p.Env.Gate.Waiting() && p.Version.Load().Ages() < tiers.MostRuns
+		if failed || othersWait || p.SplitQueued() || ctx.Err() != nil {
 			return
 		}
 		_, err := p.compactRuns(ctx, p.PickTiers, func(ctx context.Context, choose lsm.Picker, nested lsm.Nested) (lsm.Compacted, bool, error) {

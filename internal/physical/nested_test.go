@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
+	"sync"
 	"testing"
 
 	"github.com/cleavestore/cleave/internal/item"
@@ -164,6 +166,28 @@ func TestNotNested(t *testing.T) {
 		if done, err := s.p.CompactBy(t.Context(), s.around(s.tier)); !done || err != nil {
 			t.Fatal(done, err)
 		}
+		s.check(1+tiers.Runs, "compaction: 200 of 400 items")
+	})
+	t.Run("a write waits", func(t *testing.T) {
+		s := newNestStore(t)
+		if !s.Pool.Reserve(s.Pool.Limit()-s.Pool.Used(), 0) {
+			t.Fatal("the write buffers are not full")
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		var writer sync.WaitGroup
+		writer.Go(func() {
+			if _, err := s.Gate.Admit(ctx, &s.p.Tree, s.Pool.Limit()/2); !errors.Is(err, context.Canceled) {
+				t.Error(err)
+			}
+		})
+		for !s.Gate.Waiting() {
+			runtime.Gosched()
+		}
+		if done, err := s.p.CompactBy(t.Context(), s.around(s.tier)); !done || err != nil {
+			t.Fatal(done, err)
+		}
+		cancel()
+		writer.Wait()
 		s.check(1+tiers.Runs, "compaction: 200 of 400 items")
 	})
 	t.Run("canceled", func(t *testing.T) {
