@@ -110,7 +110,7 @@ func (db *DB) addContainers(set *metricset.Set, s *Stats) {
 			p := &c.Partitions[k]
 			set.Fields("metric", p, at)
 			metricset.Raise(set, "cleave_container_runs_most", p.Runs, at)
-			metricset.Add(set, "cleave_container_runs_excess", max(0, p.Runs-tiers.Runs), at)
+			metricset.Add(set, "cleave_container_runs_excess", max(0, p.Runs-tiers.MaxRuns), at)
 			parts = append(parts, labelled{p, at})
 		}
 		if c.Def.Throughput > 0 {

@@ -138,7 +138,7 @@ var catalogue = []*Desc{
 	{"cleave_container_tombstones", Gauge, "versions", "Versions in files that say that an item is deleted", of("container"), containers, ""},
 	{"cleave_container_files", Gauge, "files", "Segment files", of("container"), containers, ""},
 	{"cleave_container_runs_most", Gauge, "runs", "The most runs that a physical partition has", of("container"), containers, "Writes are paced to compactions under way, a little from 8 on and in full from 16, and wait at 48: then compactions do not keep up."},
-	{"cleave_container_runs_excess", Gauge, "runs", "Runs above the eight that compactions leave to a partition: the work that waits for them", of("container"), containers, "As for `cleave_container_runs_most`."},
+	{"cleave_container_runs_excess", Gauge, "runs", "Runs above the twelve that compactions leave to a partition at most: the work that waits for them", of("container"), containers, "As for `cleave_container_runs_most`."},
 	{"cleave_container_load", Gauge, "request units a second", "What operations on single logical partitions consume, a mean in which the last minute counts most", of("container"), containers, ""},
 	{"cleave_container_throughput", Gauge, "request units a second", "Provisioned throughput; none: unlimited", of("container"), containers, ""},
 
