@@ -37,6 +37,7 @@ type stage struct {
 	rounds  uint64 // of writes: no two write the same
 	dropped string // container whose drop was tried
 	gone    bool   // and acknowledged
+	nested  bool   // compactAround had a compaction nested in its own
 }
 
 var plainStories = []story{
@@ -75,17 +76,15 @@ var plainStories = []story{
 	{"nested compaction", func(s *stage) {
 		s.start(1)
 		for range 2 {
-			s.put("c", 10, 300)
+			s.put("c", 8, 40_000) // so much that it is compacted in several pieces
 			s.remove("c", 2)
 			s.flush()
 		}
 		s.compactAround(func() {
-			s.put("c", 3, 100)
-			s.remove("c", 1)
+			s.put("c", 1, 100)
 			s.flush()
 		})
-		s.put("c", 5, 10)
-		s.flush()
+		s.remove("c", 3)
 		s.settle()
 	}},
 	{"index policy", func(s *stage) {
@@ -225,6 +224,19 @@ func (st *story) play(t testing.TB, faulty *vfs.Faulty) *stage {
 		t.Errorf("%s, ended by %v: a store is open", st.name, s.err)
 	}
 	return s
+}
+
+// TestStoryOfNested: the story of nested compactions has one.
+func TestStoryOfNested(t *testing.T) {
+	for _, st := range stories {
+		if st.name == "nested compaction" {
+			if s := st.play(t, vfs.NewFaulty(vfs.NewMem())); s.err != nil || !s.nested {
+				t.Errorf("nested %v, %v", s.nested, s.err)
+			}
+			return
+		}
+	}
+	t.Error("there is no such story")
 }
 
 // TestCrashImages stops each story at every file-system call, takes images of
@@ -517,6 +529,7 @@ func (s *stage) compactAround(step func()) {
 			}
 			return tiers.Plan{First: 0, End: len(runs)}, nil
 		})
+		s.nested = len(s.db.partitions()[0].Version.Load().Runs) == 2
 		return err
 	}))
 }

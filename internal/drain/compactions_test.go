@@ -34,6 +34,9 @@ func TestPaceRuns(t *testing.T) {
 		near(t, "a second tier", m.PaceRuns(runs(64*mib)), 2*write)
 		time.Sleep(3200 * time.Millisecond)
 		outer.Wrote(50, 100)
+		if rest := outer.Rest(); rest != 32*mib {
+			t.Errorf("%d bytes are left to be read", rest)
+		}
 		near(t, "half of it is read", m.PaceRuns(runs(80*mib)), write*32/48+write)
 		outer.Pause()
 		inner := m.BeginNested(8*mib, 7, 80*mib)

@@ -124,6 +124,9 @@ func (j *Job) rest(since time.Time) {
 	j.rests = since
 }
 
+// Rest returns how many bytes the job has still to read.
+func (j *Job) Rest() int64 { return int64(float64(j.bytes) * float64(whole-j.part.Load()) / whole) }
+
 // End says that the job has given back what it gives, or has failed. Of several calls the
 // first counts.
 func (j *Job) End(failed bool) {

@@ -4,6 +4,7 @@ import (
 	"container/heap"
 	"context"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/cleavestore/cleave/internal/drain"
@@ -38,19 +39,19 @@ type Compacted struct {
 // compacting.
 func (t *Tree) Compact(ctx context.Context, choose Picker, nested Nested) (c Compacted, done bool, err error) {
 	t.separate()
-	return t.CompactNewer(ctx, 0, choose, nested)
+	return t.CompactNewer(ctx, 0, math.MaxInt64, choose, nested)
 }
 
-// CompactNewer is Compact among the runs in front of the oldest ones, that many: a nested
-// compaction.
-func (t *Tree) CompactNewer(ctx context.Context, behind int, choose Picker, nested Nested) (c Compacted, done bool, err error) {
+// CompactNewer is Compact among the runs in front of the oldest ones, that many, if those that
+// are chosen have at most so many bytes: a nested compaction.
+func (t *Tree) CompactNewer(ctx context.Context, behind int, most int64, choose Picker, nested Nested) (c Compacted, done bool, err error) {
 	// Only compactions remove runs, and one nested in another only such as are newer than the
 	// inputs of that. So the inputs stay; what changes is in front of them.
 	v, release := t.PinVersion()
 	defer release()
 	runs := v.Runs
 	pick, err := pickCompaction(runs[:len(runs)-behind], behind == 0, choose)
-	if err != nil || pick.Len() == 0 {
+	if err != nil || pick.Len() == 0 || bytesOf(runs[pick.First:pick.End]) > most {
 		return c, false, err
 	}
 	inputs := runs[pick.First:pick.End]
@@ -100,7 +101,7 @@ func (t *Tree) CompactNewer(ctx context.Context, behind int, choose Picker, nest
 	if m.keep.outdated(t) {
 		t.Install.Unlock()
 		m.job.End(true)
-		return t.CompactNewer(ctx, behind, choose, nested)
+		return t.CompactNewer(ctx, behind, most, choose, nested)
 	}
 	defer t.Install.Unlock()
 	if t.Dropped.Load() {

@@ -1,6 +1,10 @@
 package lsm
 
-import "github.com/cleavestore/cleave/internal/drain"
+import (
+	"math"
+
+	"github.com/cleavestore/cleave/internal/drain"
+)
 
 // A compaction of gigabytes takes a minute, and flushes go on. So that runs do not pile up
 // meanwhile, it stops between two pieces of work for nested compactions, on its own goroutine,
@@ -16,10 +20,10 @@ import "github.com/cleavestore/cleave/internal/drain"
 // leaves the output of the nested compaction and the inputs of the outer one.
 
 // Nested compacts runs that are newer than the inputs of a compaction under way, if there are
-// enough of them: behind is the number of the inputs and the older runs. It calls
-// Tree.CompactNewer on the goroutine that calls it. An error of it is not one of the compaction
-// under way.
-type Nested func(behind int)
+// enough of them: behind is the number of the inputs and the older runs. They have at most so many
+// bytes as the one under way has still to read: the shorter one goes first. Nested calls
+// Tree.CompactNewer. An error of it is not one of the compaction under way.
+type Nested func(behind int, most int64)
 
 // interlude lets nested compactions in.
 type interlude struct {
@@ -43,7 +47,11 @@ func (o *output) letIn() {
 		return
 	}
 	b.asked = n
+	most := int64(math.MaxInt64) // rewriting may be slow
+	if b.job != nil {
+		most = b.job.Rest()
+	}
 	b.job.Pause()
-	b.nested(b.behind)
+	b.nested(b.behind, most)
 	b.job.Resume()
 }

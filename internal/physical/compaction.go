@@ -79,13 +79,13 @@ func (p *Partition) CompactRuns(ctx context.Context, choose lsm.Picker) (done bo
 // of other partitions. After an error it is not tried again within that.
 func (p *Partition) nested(ctx context.Context) lsm.Nested {
 	failed := false
-	return func(behind int) {
+	return func(behind int, most int64) {
 		othersWait := p.Env.Gate.Waiting() && p.Version.Load().Ages() < tiers.MostRuns
 		if failed || othersWait || p.SplitQueued() || ctx.Err() != nil {
 			return
 		}
 		_, err := p.compactRuns(ctx, p.PickTiers, func(ctx context.Context, choose lsm.Picker, nested lsm.Nested) (lsm.Compacted, bool, error) {
-			return p.CompactNewer(ctx, behind, choose, nested)
+			return p.CompactNewer(ctx, behind, most, choose, nested)
 		})
 		if failed = err != nil; failed && ctx.Err() == nil {
 			p.Env.Background("compaction", err)

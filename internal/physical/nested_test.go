@@ -21,6 +21,9 @@ import (
 
 var errTest = errors.New("injected")
 
+// large is how many items the runs have that are compacted outside.
+const large = 2000
+
 // nestStore is a partition with two runs of the same items.
 type nestStore struct {
 	*physicaltest.Store
@@ -30,11 +33,11 @@ type nestStore struct {
 	newest map[string]uint64 // sequences by id
 }
 
-func newNestStore(t *testing.T) *nestStore {
+func newNestStore(t *testing.T, items int) *nestStore {
 	s := &nestStore{physicaltest.New(t), t, nil, partmap.String("p"), make(map[string]uint64)}
 	s.p = s.Partition(1, physicaltest.Whole())
 	for range 2 {
-		s.run(200)
+		s.run(items)
 	}
 	return s
 }
@@ -49,10 +52,12 @@ func (s *nestStore) run(n int) {
 	s.OK(s.p.FlushFrozen(s.Context()))
 }
 
-// tier makes as many runs as are compacted together.
-func (s *nestStore) tier() {
+// tier makes as many runs as are compacted together, small ones.
+func (s *nestStore) tier() { s.tierOf(3) }
+
+func (s *nestStore) tierOf(items int) {
 	for range tiers.Runs {
-		s.run(3)
+		s.run(items)
 	}
 }
 
@@ -91,18 +96,18 @@ func (s *nestStore) check(runs int, told ...string) {
 // TestNested: runs that come while a compaction is under way are compacted before it ends, and
 // it replaces its own inputs behind them.
 func TestNested(t *testing.T) {
-	s := newNestStore(t)
+	s := newNestStore(t, large)
 	done, err := s.p.CompactBy(t.Context(), s.around(s.tier))
 	if !done || err != nil {
 		t.Fatal(done, err)
 	}
-	s.check(2, "compaction: 3 of 24 items", "compaction: 200 of 400 items")
+	s.check(2, "compaction: 3 of 24 items", "compaction: 2000 of 4000 items")
 }
 
 // TestNestedInFront: runs that a compaction has found, and that are newer than its inputs, are
 // compacted too.
 func TestNestedInFront(t *testing.T) {
-	s := newNestStore(t)
+	s := newNestStore(t, large)
 	s.run(3)
 	done, err := s.p.CompactBy(t.Context(), func(runs []*lsm.Run, _ bool) (tiers.Plan, error) {
 		s.tier()
@@ -111,20 +116,23 @@ func TestNestedInFront(t *testing.T) {
 	if !done || err != nil {
 		t.Fatal(done, err)
 	}
-	s.check(2, "compaction: 3 of 27 items", "compaction: 200 of 400 items")
+	s.check(2, "compaction: 3 of 27 items", "compaction: 2000 of 4000 items")
 }
 
-// TestNestedTwice: what comes while a nested compaction is under way is compacted within it, and
-// what comes afterwards within the outer one.
+// TestNestedTwice: small runs that come while a nested compaction is under way are compacted
+// within it.
 func TestNestedTwice(t *testing.T) {
-	s := newNestStore(t)
+	s := newNestStore(t, large)
 	asked := 0
 	s.Family.ChangeFloor = func() uint64 {
 		if s.p.Flushing.Locked() {
 			return lsm.MaxSequence
 		}
 		// A compaction asks when it has its inputs; a nested one asks before that, too, to pick them.
-		if asked++; asked == 1 || asked == 3 || asked == 5 {
+		switch asked++; asked {
+		case 1:
+			s.tierOf(large / 20)
+		case 3:
 			s.tier()
 		}
 		return lsm.MaxSequence
@@ -133,13 +141,12 @@ func TestNestedTwice(t *testing.T) {
 	if !done || err != nil {
 		t.Fatal(done, err)
 	}
-	// The outer one found two runs, and each of the others was let in by the one before.
-	s.check(4, "compaction: 3 of 24 items", "compaction: 3 of 24 items", "compaction: 3 of 24 items", "compaction: 200 of 400 items")
+	s.check(3, "compaction: 3 of 24 items", "compaction: 100 of 800 items", "compaction: 2000 of 4000 items")
 }
 
 // TestNestedInRewriting: the rewriting of a file lets compactions in, too.
 func TestNestedInRewriting(t *testing.T) {
-	s := newNestStore(t)
+	s := newNestStore(t, large)
 	begun := false
 	done, err := s.p.InTurn(t.Context(), true, func() (bool, error) {
 		return s.p.RewriteFile(t.Context(), physical.Reindex, 0, func(*lsm.File) bool {
@@ -154,22 +161,22 @@ func TestNestedInRewriting(t *testing.T) {
 	if !done || err != nil {
 		t.Fatal(done, err)
 	}
-	s.check(3, "compaction: 3 of 24 items", "index: 200 of 200 items")
+	s.check(3, "compaction: 3 of 24 items", "index: 2000 of 2000 items")
 }
 
 // TestNotNested: no compaction is let in while a split waits for the one under way, and no run
 // that it has found is touched. An error of a nested one does not end it, and leaves its inputs.
 func TestNotNested(t *testing.T) {
 	t.Run("a split waits", func(t *testing.T) {
-		s := newNestStore(t)
+		s := newNestStore(t, large)
 		s.p.SplitQueued = func() bool { return true }
 		if done, err := s.p.CompactBy(t.Context(), s.around(s.tier)); !done || err != nil {
 			t.Fatal(done, err)
 		}
-		s.check(1+tiers.Runs, "compaction: 200 of 400 items")
+		s.check(1+tiers.Runs, "compaction: 2000 of 4000 items")
 	})
 	t.Run("a write waits", func(t *testing.T) {
-		s := newNestStore(t)
+		s := newNestStore(t, large)
 		if !s.Pool.Reserve(s.Pool.Limit()-s.Pool.Used(), 0) {
 			t.Fatal("the write buffers are not full")
 		}
@@ -188,10 +195,17 @@ func TestNotNested(t *testing.T) {
 		}
 		cancel()
 		writer.Wait()
+		s.check(1+tiers.Runs, "compaction: 2000 of 4000 items")
+	})
+	t.Run("less is left to read", func(t *testing.T) {
+		s := newNestStore(t, 200)
+		if done, err := s.p.CompactBy(t.Context(), s.around(func() { s.tierOf(200) })); !done || err != nil {
+			t.Fatal(done, err)
+		}
 		s.check(1+tiers.Runs, "compaction: 200 of 400 items")
 	})
 	t.Run("canceled", func(t *testing.T) {
-		s := newNestStore(t)
+		s := newNestStore(t, large)
 		ctx, cancel := context.WithCancel(t.Context())
 		s.p.SplitQueued = func() bool { cancel(); return false } // asked before a nested one begins
 		if done, err := s.p.CompactBy(ctx, s.around(s.tier)); done || err == nil {
@@ -202,10 +216,10 @@ func TestNotNested(t *testing.T) {
 		if done, err := s.p.CompactBy(t.Context(), s.around(func() {})); !done || err != nil {
 			t.Fatal(done, err)
 		}
-		s.check(1, "compaction: 200 of 424 items")
+		s.check(1, "compaction: 2000 of 4024 items")
 	})
 	t.Run("fails", func(t *testing.T) {
-		s := newNestStore(t)
+		s := newNestStore(t, large)
 		faulty, asked := vfs.NewFaulty(s.Mem), 0
 		s.FS = faulty
 		s.p.SplitQueued = func() bool { // asked before a nested one begins
@@ -218,7 +232,7 @@ func TestNotNested(t *testing.T) {
 		if done, err := s.p.CompactBy(t.Context(), s.around(s.tier)); !done || err != nil {
 			t.Fatal(done, err)
 		}
-		s.check(1+tiers.Runs, "compaction: 200 of 400 items")
+		s.check(1+tiers.Runs, "compaction: 2000 of 4000 items")
 		if len(told) != 1 || !errors.Is(told[0], errTest) || asked != 1 {
 			t.Errorf("asked %d times, told %v", asked, told)
 		}
@@ -226,6 +240,6 @@ func TestNotNested(t *testing.T) {
 		if done, err := s.p.CompactOne(t.Context()); !done || err != nil {
 			t.Fatal(done, err)
 		}
-		s.check(2, "compaction: 200 of 400 items", "compaction: 3 of 24 items")
+		s.check(2, "compaction: 2000 of 4000 items", "compaction: 3 of 24 items")
 	})
 }
