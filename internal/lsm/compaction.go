@@ -4,7 +4,6 @@ import (
 	"container/heap"
 	"context"
 	"fmt"
-	"math"
 	"slices"
 
 	"github.com/cleavestore/cleave/internal/drain"
@@ -35,16 +34,13 @@ type Compacted struct {
 }
 
 // Compact carries out one compaction; done is false if there was nothing to do, or the
-// partition was dropped. It calls nested while there are newer runs than its inputs. The caller holds
-// compacting.
-func (t *Tree) Compact(ctx context.Context, choose Picker, nested Nested) (c Compacted, done bool, err error) {
-	t.separate()
-	return t.CompactNewer(ctx, 0, math.MaxInt64, choose, nested)
-}
-
-// CompactNewer is Compact among the runs in front of the oldest ones, that many, if those that
-// are chosen have at most so many bytes: a nested compaction.
-func (t *Tree) CompactNewer(ctx context.Context, behind int, most int64, choose Picker, nested Nested) (c Compacted, done bool, err error) {
+// partition was dropped. It leaves the oldest runs alone, as many as behind says, and runs that
+// have more than most bytes together: both are for nested compactions. It calls nested while
+// there are newer runs than its inputs. The caller holds compacting.
+func (t *Tree) Compact(ctx context.Context, behind int, most int64, choose Picker, nested Nested) (c Compacted, done bool, err error) {
+	if behind == 0 {
+		t.separate()
+	}
 	// Only compactions remove runs, and one nested in another only such as are newer than the
 	// inputs of that. So the inputs stay; what changes is in front of them.
 	v, release := t.PinVersion()
@@ -101,7 +97,7 @@ func (t *Tree) CompactNewer(ctx context.Context, behind int, most int64, choose 
 	if m.keep.outdated(t) {
 		t.Install.Unlock()
 		m.job.End(true)
-		return t.CompactNewer(ctx, behind, most, choose, nested)
+		return t.Compact(ctx, behind, most, choose, nested)
 	}
 	defer t.Install.Unlock()
 	if t.Dropped.Load() {

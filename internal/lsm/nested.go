@@ -22,7 +22,7 @@ import (
 // Nested compacts runs that are newer than the inputs of a compaction under way, if there are
 // enough of them: behind is the number of the inputs and the older runs. They have at most so many
 // bytes as the one under way has still to read: the shorter one goes first. Nested calls
-// Tree.CompactNewer. An error of it is not one of the compaction under way.
+// Tree.Compact. An error of it is not one of the compaction under way.
 type Nested func(behind int, most int64)
 
 // interlude lets nested compactions in.

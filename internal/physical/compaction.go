@@ -3,6 +3,7 @@ package physical
 import (
 	"context"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/cleavestore/cleave/internal/lsm"
@@ -71,7 +72,7 @@ func (p *Partition) CompactBy(ctx context.Context, choose lsm.Picker) (bool, err
 // CompactRuns carries out one compaction; done is false if there was nothing to do.
 // Tree.Compacting is held.
 func (p *Partition) CompactRuns(ctx context.Context, choose lsm.Picker) (done bool, err error) {
-	return p.compactRuns(ctx, choose, p.Compact)
+	return p.compactRuns(ctx, 0, math.MaxInt64, choose)
 }
 
 // nested compacts runs of like size that are newer than the inputs of a compaction or rewriting
@@ -84,21 +85,20 @@ func (p *Partition) nested(ctx context.Context) lsm.Nested {
 		if failed || othersWait || p.SplitQueued() || ctx.Err() != nil {
 			return
 		}
-		_, err := p.compactRuns(ctx, p.PickTiers, func(ctx context.Context, choose lsm.Picker, nested lsm.Nested) (lsm.Compacted, bool, error) {
-			return p.CompactNewer(ctx, behind, most, choose, nested)
-		})
+		_, err := p.compactRuns(ctx, behind, most, p.PickTiers)
 		if failed = err != nil; failed && ctx.Err() == nil {
 			p.Env.Background("compaction", err)
 		}
 	}
 }
 
-// compactRuns is CompactRuns by a method of the tree.
-func (p *Partition) compactRuns(ctx context.Context, choose lsm.Picker, compact func(context.Context, lsm.Picker, lsm.Nested) (lsm.Compacted, bool, error)) (done bool, err error) {
+// compactRuns is CompactRuns in front of the oldest runs, as many as behind says, for at most so
+// many bytes.
+func (p *Partition) compactRuns(ctx context.Context, behind int, most int64, choose lsm.Picker) (done bool, err error) {
 	start := p.Env.Clock()
 	job := p.Job(Compaction.String())
 	defer job.End()
-	c, done, err := compact(ctx, func(runs []*lsm.Run, last bool) (plan tiers.Plan, err error) {
+	c, done, err := p.Compact(ctx, behind, most, func(runs []*lsm.Run, last bool) (plan tiers.Plan, err error) {
 		if plan, err = choose(runs, last); plan.End > plan.First {
 			job.Start(ctx)
 		}
