@@ -12,7 +12,8 @@
 // documentation advises; the settings that differ from its defaults are printed. Every
 // workload on a store runs in a process of its own, which is this program started
 // again. Before it starts, the files of the store are read once, so that they are in
-// the page cache. Stores take turns within a workload, and each turn is
+// the page cache, and before a workload that reads, all documents are scanned once through the
+// store, so that its own cache is filled and its mapping is known to the processor. Stores take turns within a workload, and each turn is
 // repeated. The tables have the median of the repeats and their spread.
 //
 // A rate is the number of goroutines divided by the mean time of a call, so it does not

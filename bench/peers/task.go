@@ -11,6 +11,7 @@ import (
 
 	"github.com/cleavestore/cleave/internal/measure"
 	"github.com/cleavestore/cleave/internal/workload"
+	"github.com/cleavestore/cleave/partmap"
 )
 
 // partitionItems is how many documents a logical partition has.
@@ -252,6 +253,11 @@ func (j *job) run() (documents int64, err error) {
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
+	if j.Mode.Memory == 0 && w.Mix[workload.Update]+w.Mix[workload.Insert] < 1 {
+		if err := j.fillCaches(s); err != nil {
+			return 0, err
+		}
+	}
 	writes := w.Mix.Writes()
 	if j.Before != "" {
 		before, err := j.workload(j.Before)
@@ -278,6 +284,33 @@ func (j *job) run() (documents int64, err error) {
 	}
 	return o.Documents, nil
 }
+
+// fillCaches scans all documents once: the caches of the store, where it has some, are filled then,
+// and pages are mapped. A warm-up of seconds is too short for that, and memory that is used for the
+// first time is slow on many machines.
+func (j *job) fillCaches(s store) error {
+	found, sum := int64(0), byte(0)
+	g := j.docs.Generator()
+	for p := range g.Params().LogicalPartitions {
+		err := s.Scan(j.ctx, partmap.String(string(g.AppendKey(nil, p))), "", 0, func(doc []byte) {
+			found++
+			for at := 0; at < len(doc); at += 4096 {
+				sum += doc[at]
+			}
+			sum += doc[len(doc)-1]
+		})
+		if err != nil {
+			return err
+		}
+	}
+	if sink = sum; found < j.Documents {
+		return fmt.Errorf("a scan found %d of %d documents", found, j.Documents)
+	}
+	return nil
+}
+
+// sink keeps what is read from being left out.
+var sink byte
 
 // workload returns the workload of a name, with the keys of the task.
 func (j *job) workload(name string) (w workload.Workload, err error) {
