@@ -17,7 +17,7 @@ import (
 // split, since it is one logical partition, stays as it is. Where files are damaged
 // Compact does what it can, and then returns an error that names one of them.
 func (db *DB) Compact(ctx context.Context) error {
-	if err := db.Flush(ctx); err != nil {
+	if err := db.flush(ctx); err != nil {
 		return err
 	}
 	call, err := db.enter(ctx)

@@ -12,6 +12,7 @@ import (
 	"github.com/cleavestore/cleave/internal/definition"
 	"github.com/cleavestore/cleave/internal/jsondoc"
 	"github.com/cleavestore/cleave/internal/quietlog"
+	"github.com/cleavestore/cleave/internal/scheduler"
 	"github.com/cleavestore/cleave/internal/testenv"
 	"github.com/cleavestore/cleave/internal/vfs"
 	"github.com/cleavestore/cleave/segment"
@@ -108,11 +109,11 @@ type Options struct {
 	// again. The log may always be twice as large as the records that only it holds.
 	// 0: the larger of 256 MiB and twice the write buffers.
 	LogBytes int64
-	// CompactionBytesPerSecond limits what compactions write. 0: no limit, but compactions give
-	// way to flushes.
+	// CompactionBytesPerSecond limits what all compactions together write. 0: no limit, but
+	// compactions give way to flushes.
 	CompactionBytesPerSecond int64
-	// TrimBytesPerSecond limits what trims write. After a split, a trim rewrites a shared
-	// file without the parts that belong to other partitions. 0: 64 MiB.
+	// TrimBytesPerSecond limits what all trims together write. After a split, a trim rewrites
+	// a shared file without the parts that belong to other partitions. 0: 64 MiB.
 	TrimBytesPerSecond int64
 	// MaxPartitionBytes is the size of the documents in a physical partition
 	// past which it splits by itself. 0: 50 GiB. Negative: no partition splits for its
@@ -314,8 +315,11 @@ func (o *Options) arenaBytes() int64 { return o.MemoryBudget / 8 * 5 }
 // hotBytes is the memory for decoded items that are read often.
 func (o *Options) hotBytes() int64 { return o.MemoryBudget / 16 }
 
-// indexBytes is the memory that a flush or compaction may use to build an index.
-func (o *Options) indexBytes() int64 { return min(index.DefaultLimit, o.MemoryBudget/10) }
+// indexBytes is the memory that a flush or compaction may use to build an index. All of them
+// together have three tenths of the budget.
+func (o *Options) indexBytes() int64 {
+	return min(index.DefaultLimit, o.MemoryBudget/10*3/int64(scheduler.Outputs()))
+}
 
 // ContainerKind says what a container keeps.
 type ContainerKind uint8

@@ -181,7 +181,7 @@ func (p *partition) reindexOne(ctx context.Context, wait bool) (done bool, err e
 		return false, nil
 	}
 	return p.InTurn(ctx, wait, func() (bool, error) {
-		done, err := p.RewriteFile(ctx, physical.Reindex, 0, func(f *lsm.File) bool { return f.StaleFor(policy) })
+		done, err := p.RewriteFile(ctx, physical.Reindex, nil, func(f *lsm.File) bool { return f.StaleFor(policy) })
 		moved := err == lsm.ErrMoved
 		if !done && (err == nil || moved) {
 			p.c.endReindexing()

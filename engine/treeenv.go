@@ -7,6 +7,7 @@ import (
 	"github.com/cleavestore/cleave/internal/logretention"
 	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/internal/openfile"
+	"github.com/cleavestore/cleave/internal/pacing"
 	"github.com/cleavestore/cleave/internal/physical"
 	"github.com/cleavestore/cleave/internal/reclaim"
 	"github.com/cleavestore/cleave/segment"
@@ -27,10 +28,10 @@ func (db *DB) initEnv() {
 		Mode: segment.Mode(o.ReadMode), EPK: lsm.AppendEPK, Cold: db.cold, RowCache: db.hot, Budget: db.files,
 		Keep: o.ReadOnly, // a writer may remove files that it has compacted
 	}
-	e.FileBytes, e.IndexBytes, e.CompactionRate = o.FileBytes, o.indexBytes(), o.CompactionBytesPerSecond
+	e.FileBytes, e.IndexBytes, e.CompactionRate = o.FileBytes, o.indexBytes(), pacing.NewRate(o.CompactionBytesPerSecond, nil)
 	e.Clock, e.Elapsed = o.clock, o.elapsed
 	e.Gate, e.Work, e.Stamps, e.MemtableBytes = &db.gate, db.work, &db.stamps, o.memtableBytes
-	e.TrimRate, e.Flushed, e.Compacted = o.TrimBytesPerSecond, db.flushed, db.compacted
+	e.TrimRate, e.Flushed, e.Compacted = pacing.NewRate(o.TrimBytesPerSecond, e.CompactionRate), db.flushed, db.compacted
 	db.retention = logretention.Keeper{
 		Env: e, Budget: o.LogBytes, Begin: db.beginLog,
 		Partitions: func() []*physical.Partition { return physicals(db.partitions()) },

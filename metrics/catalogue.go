@@ -44,7 +44,7 @@ var catalogue = []*Desc{
 	{"cleave_background_errors_total", Counter, "errors", "Errors of flushes, compactions, splits and other background work, which is tried again", nil, health,
 		"The log of the store has each error. A full disk is the most frequent cause."},
 	{"cleave_disk_free_bytes", Gauge, Bytes, "Space that the file system of the store has left", nil, health,
-		"Leave room for compactions: as much as the largest partition has on disk. On a full disk writes fail with `ErrDiskFull`; deletes free space after a compaction."},
+		"Leave room for compactions: as much as the three largest partitions have on disk. On a full disk writes fail with `ErrDiskFull`; deletes free space after a compaction."},
 	{"cleave_reserve_kept", Gauge, Flag, "Whether the store has its reserve file, with whose space it can be opened on a full disk", nil, health,
 		"Free space and open the store again, which makes the file again."},
 	{"cleave_clock_set_back_total", Counter, "writes", "Writes that found the clock further behind the newest time stamp than Options.MaxClockSkew", nil, health, "Repair the clock of the machine: expiry and change retention go by it."},

@@ -9,6 +9,7 @@ import (
 	"github.com/cleavestore/cleave/internal/epoch"
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/manifest"
+	"github.com/cleavestore/cleave/internal/pacing"
 	"github.com/cleavestore/cleave/internal/pins"
 	"github.com/cleavestore/cleave/internal/reclaim"
 	"github.com/cleavestore/cleave/internal/vfs"
@@ -39,7 +40,7 @@ type Env struct {
 	Reader         segment.ReaderOptions // with which files are opened
 	FileBytes      int64                 // size from which an output begins another file
 	IndexBytes     int64                 // memory that making the index of a file may take
-	CompactionRate int64                 // bytes a second that each compaction may write; 0: no limit
+	CompactionRate *pacing.Rate          // of all compactions together; nil: no limit
 	Clock          func() time.Time
 
 	// Uncertain takes an error of a manifest, fails the store if the error leaves open what

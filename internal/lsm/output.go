@@ -38,8 +38,8 @@ type output struct {
 	hidden    bool // the last version was deleted with its logical partition, in this file
 	Items     int64
 	expiring  lifetime.Tally
-	paced     int64 // size of the present file when the compaction was last paced
-	rate      int64 // limit in bytes a second, beside that of all compactions; 0: none
+	paced     int64        // size of the present file when the compaction was last paced
+	rate      *pacing.Rate // of a trim, within that of all compactions; nil: that of all
 	interlude interlude
 	index     outputIndex
 	vectors   *vectorFinder // nil: overwritten versions are not looked for

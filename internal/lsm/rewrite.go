@@ -10,7 +10,7 @@ import (
 // Rewriting says which file of a partition is written anew, and how.
 type Rewriting struct {
 	Wants func(*File) bool // says whether a file is to be written anew
-	Rate  int64            // limit in bytes a second, beside that of all compactions; 0: none
+	Rate  *pacing.Rate     // within that of all compactions; nil: that of all
 	Stop  func() bool      // says that the work is to be given up
 	// Nested compacts runs that have come meanwhile; nil: none are compacted.
 	Nested Nested

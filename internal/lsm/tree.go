@@ -81,6 +81,9 @@ type Tree struct {
 
 	// When to try again after a flush, and after a compaction or rewriting, has failed.
 	FlushRetry, CompactRetry backoff.Retry
+	// CompactTurn says that a goroutine of the background work looks what to compact or rewrite,
+	// or is at it. Only that uses CompactRetry.
+	CompactTurn atomic.Bool
 }
 
 // ErrMoved is returned by work in a partition that was dropped or replaced. A call must

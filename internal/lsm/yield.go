@@ -1,6 +1,7 @@
 package lsm
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/cleavestore/cleave/internal/pacing"
@@ -57,7 +58,7 @@ func (o *output) yield() error {
 	return o.ctx.Err()
 }
 
-// pace pauses a compaction while flushes are behind, and keeps it to its rate limit. It
+// pace pauses a compaction while flushes are behind, and keeps it to its rate. It
 // returns ErrMoved if the partition was dropped.
 func (o *output) pace() error {
 	for !o.pacer.Behind(o.share()) && o.t.Env.Crowded() {
@@ -68,19 +69,18 @@ func (o *output) pace() error {
 			return ErrMoved
 		}
 	}
-	rate := o.t.Env.CompactionRate
-	if o.rate > 0 && (rate == 0 || o.rate < rate) {
-		rate = o.rate
-	}
-	if rate == 0 || o.w == nil {
+	rate := cmp.Or(o.rate, o.t.Env.CompactionRate)
+	if rate == nil || o.w == nil {
 		return nil
 	}
-	written := o.w.Size() - o.paced
+	written := float64(o.w.Size() - o.paced)
 	o.paced = o.w.Size()
-	for left := time.Duration(float64(written) / float64(rate) * float64(time.Second)); left > 0; left -= paceSlice {
-		if err := pacing.Sleep(o.ctx, min(left, paceSlice)); err != nil {
+	for written > 0 {
+		taken, until := rate.Take(written)
+		if err := pacing.Sleep(o.ctx, time.Until(until)); err != nil {
 			return err
 		}
+		written -= taken
 		o.letIn()
 		if o.t.Dropped.Load() {
 			return ErrMoved
@@ -89,10 +89,6 @@ func (o *output) pace() error {
 	return nil
 }
 
-// A compaction checks after every other piece whether it must pause. While flushes need
-// the processors, and the compaction is not behind its share, it pauses for giveWay at a
-// time. To keep to its rate limit it sleeps for at most paceSlice at a time.
-const (
-	giveWay   = time.Millisecond
-	paceSlice = 100 * time.Millisecond
-)
+// giveWay is how long a compaction pauses at a time while flushes need the processors, and it is
+// not behind its share. It checks for that after every other piece.
+const giveWay = time.Millisecond

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/cleavestore/cleave/internal/lsm"
+	"github.com/cleavestore/cleave/internal/pacing"
 	"github.com/cleavestore/cleave/internal/tiers"
 )
 
@@ -131,10 +132,10 @@ func (p *Partition) TrimOne(ctx context.Context, wait bool) (done bool, err erro
 	})
 }
 
-// RewriteFile writes a file anew that wants says, at a rate in bytes a second; 0: without
-// limit. It gives up with lsm.ErrMoved if a split of the partition is queued, which would
-// make the file foreign again. Tree.Compacting is held.
-func (p *Partition) RewriteFile(ctx context.Context, kind Rewriting, rate int64, wants func(*lsm.File) bool) (done bool, err error) {
+// RewriteFile writes a file anew that wants says, at a rate; nil: that of all compactions. It
+// gives up with lsm.ErrMoved if a split of the partition is queued, which would make the file
+// foreign again. Tree.Compacting is held.
+func (p *Partition) RewriteFile(ctx context.Context, kind Rewriting, rate *pacing.Rate, wants func(*lsm.File) bool) (done bool, err error) {
 	start := p.Env.Clock()
 	job := p.Job(kind.String())
 	defer job.End()

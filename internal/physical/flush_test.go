@@ -116,7 +116,7 @@ func TestSplitQueued(t *testing.T) {
 	s.OK(p.FlushFrozen(t.Context()))
 	rewrite := func() (bool, error) {
 		return p.InTurn(t.Context(), true, func() (bool, error) {
-			return p.RewriteFile(t.Context(), physical.Reindex, 0, func(*lsm.File) bool { return true })
+			return p.RewriteFile(t.Context(), physical.Reindex, nil, func(*lsm.File) bool { return true })
 		})
 	}
 	p.SplitQueued = func() bool { return true }

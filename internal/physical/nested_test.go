@@ -149,7 +149,7 @@ func TestNestedInRewriting(t *testing.T) {
 	s := newNestStore(t, large)
 	begun := false
 	done, err := s.p.InTurn(t.Context(), true, func() (bool, error) {
-		return s.p.RewriteFile(t.Context(), physical.Reindex, 0, func(*lsm.File) bool {
+		return s.p.RewriteFile(t.Context(), physical.Reindex, nil, func(*lsm.File) bool {
 			if begun {
 				return false
 			}

@@ -11,6 +11,7 @@ import (
 	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/internal/manifest"
 	"github.com/cleavestore/cleave/internal/memtable"
+	"github.com/cleavestore/cleave/internal/pacing"
 	"github.com/cleavestore/cleave/internal/pressure"
 	"github.com/cleavestore/cleave/internal/scheduler"
 	"github.com/cleavestore/cleave/internal/storedir"
@@ -28,7 +29,7 @@ type Env struct {
 	Work          *scheduler.Scheduler
 	Stamps        *timestamp.Source
 	MemtableBytes int64        // size from which an active memtable is frozen
-	TrimRate      int64        // bytes a second that each trim may write; 0: no limit
+	TrimRate      *pacing.Rate // of all trims together, within CompactionRate; nil: that
 	Carried       atomic.Int64 // bytes of carried records
 
 	// Elapsed returns for how long the store has been open, by a clock that does not jump.

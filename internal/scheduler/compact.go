@@ -1,10 +1,21 @@
 package scheduler
 
-import "time"
+import (
+	"runtime"
+	"time"
+)
+
+// mostCompactors bounds the goroutines that compact. Flushers feed hardly more than one of them;
+// the others are for partitions that would have to wait while compactions of gigabytes run.
+const mostCompactors = 3
+
+// compactors is how many goroutines compact: flushes and callers have the other half of the
+// processors.
+func compactors() int { return min(mostCompactors, max(1, runtime.GOMAXPROCS(0)/2)) }
 
 // compact rewrites files until the store closes or fails: as long as there is something
 // to do, one piece of work in each partition in turn.
-func (s *Scheduler) compact() {
+func (s *Scheduler) compact(wanted Signal) {
 	for {
 		worked := false
 		var wait time.Duration
@@ -12,22 +23,34 @@ func (s *Scheduler) compact() {
 			if s.ctx.Err() != nil || s.env.Failed() {
 				return
 			}
-			retry := &p.Data().CompactRetry
-			if left := retry.Left(); left > 0 {
+			done, left := s.rewrite(p)
+			if worked = worked || done; left > 0 {
 				wait = sooner(wait, left)
-				continue
 			}
-			done, err := p.RewriteSome(s.ctx)
-			if err != nil {
-				s.env.Background("compaction", err)
-				retry.Failed()
-				continue
-			}
-			retry.Succeeded()
-			worked = worked || done
 		}
-		if !worked && !s.Sleep(s.rewriteWanted, wait) {
+		if !worked && !s.Sleep(wanted, wait) {
 			return
 		}
 	}
+}
+
+// rewrite does one piece of work in a partition, unless another compactor is at it. After a
+// failure, left is how long to wait before it is tried again.
+func (s *Scheduler) rewrite(p Partition) (done bool, left time.Duration) {
+	t := p.Data()
+	if !t.CompactTurn.CompareAndSwap(false, true) {
+		return false, 0
+	}
+	defer t.CompactTurn.Store(false)
+	if left = t.CompactRetry.Left(); left > 0 {
+		return false, left
+	}
+	done, err := p.RewriteSome(s.ctx)
+	if err != nil {
+		s.env.Background("compaction", err)
+		t.CompactRetry.Failed()
+		return false, t.CompactRetry.Left()
+	}
+	t.CompactRetry.Succeeded()
+	return done, 0
 }

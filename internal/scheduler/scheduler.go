@@ -7,7 +7,7 @@
 // order it syncs, is the engine's and package lsm's. The goroutines:
 //
 //	flushers    freeze memtables when memory asks for it, and flush them
-//	compactor   compacts, trims and indexes, one partition at a time
+//	compactors  compact, trim and index, each one partition at a time
 //	upkeep      makes spare log files, vouches when the log rests, flushes partitions that
 //	            take no more writes
 //	syncer      syncs the log at intervals, if that is the durability
@@ -17,13 +17,14 @@
 // Invariants:
 //
 //  1. A partition has one flush at a time: Tree.Flushing is held from its choice to its
-//     end.
+//     end. One compactor at a time is at it: Tree.CompactTurn is set.
 //  2. Of the partitions that may be flushed, the one with the most frozen bytes is. To
 //     make memory, a memtable is frozen only when a flush of it can begin at once.
 //  3. As many flushes run as leave a processor to writers; while a write waits for memory,
 //     all flushers do.
 //  4. Work that failed in one partition holds up no other: that partition is left alone
-//     for a while (backoff.Retry).
+//     for a while (backoff.Retry). Long compactions hold up others only where each
+//     compactor is at one.
 //  5. In a store that has failed no work begins. After Stop none runs.
 //
 // The package has no locks of its own.
@@ -103,7 +104,7 @@ type Scheduler struct {
 	wg     sync.WaitGroup
 
 	flushWanted   Signal
-	rewriteWanted Signal
+	rewriteWanted []Signal     // one for each compactor
 	flushes       atomic.Int32 // that run
 	calm          int32        // how many flushes leave a processor to writers
 }
@@ -111,9 +112,15 @@ type Scheduler struct {
 // flushers is how many goroutines flush.
 const flushers = 2
 
+// Outputs is how many flushes and compactions may be under way at a time, without nested ones.
+func Outputs() int { return flushers + compactors() }
+
 // New makes a Scheduler, without goroutines.
 func New(env *lsm.Env, gate *pressure.Gate, store Store) *Scheduler {
-	s := &Scheduler{env: env, gate: gate, store: store, flushWanted: NewSignal(), rewriteWanted: NewSignal()}
+	s := &Scheduler{env: env, gate: gate, store: store, flushWanted: NewSignal()}
+	for range compactors() {
+		s.rewriteWanted = append(s.rewriteWanted, NewSignal())
+	}
 	s.calm = int32(min(flushers, max(1, runtime.GOMAXPROCS(0)-1)))
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	return s
@@ -126,7 +133,9 @@ func (s *Scheduler) Start(log Log, sync time.Duration) {
 	for range flushers {
 		s.Go(s.flush)
 	}
-	s.Go(s.compact)
+	for _, wanted := range s.rewriteWanted {
+		s.Go(func() { s.compact(wanted) })
+	}
 	s.Go(s.upkeep)
 	if sync > 0 {
 		s.Go(func() { s.syncAtIntervals(sync) })
@@ -150,8 +159,12 @@ func (s *Scheduler) Context() context.Context { return s.ctx }
 // FlushSoon asks for a flush.
 func (s *Scheduler) FlushSoon() { s.flushWanted.Raise() }
 
-// RewriteSoon asks the compactor to look at all partitions.
-func (s *Scheduler) RewriteSoon() { s.rewriteWanted.Raise() }
+// RewriteSoon asks the compactors to look at all partitions.
+func (s *Scheduler) RewriteSoon() {
+	for _, wanted := range s.rewriteWanted {
+		wanted.Raise()
+	}
+}
 
 // Sleep waits until something is wanted, or for d if that is not 0. False: the
 // store closes.

@@ -84,11 +84,13 @@ type testPart struct {
 	seq   atomic.Uint64
 	fails atomic.Bool   // flushes and compactions
 	gate  chan struct{} // flushes wait for it; nil: they do not
+	long  chan struct{} // compactions last until it is closed; nil: they do not
 
 	commit sync.Mutex // held to freeze
 
 	flushes, rewrites atomic.Int32
 	left              atomic.Int32 // compactions to do
+	at                atomic.Int32 // that look what to compact, or are at it
 }
 
 func (p *testPart) Data() *lsm.Tree { return p.tree }
@@ -117,6 +119,13 @@ func (p *testPart) FlushOldest(ctx context.Context) error {
 }
 
 func (p *testPart) RewriteSome(ctx context.Context) (bool, error) {
+	if n := p.at.Add(1); n > 1 {
+		p.s.Errorf("%d compactors at one partition", n)
+	}
+	defer p.at.Add(-1)
+	if p.long != nil {
+		<-p.long
+	}
 	if p.fails.Load() {
 		return false, errTest
 	}
@@ -301,6 +310,57 @@ func TestFailedWork(t *testing.T) {
 		time.Sleep(time.Minute) // of the bubble
 		if bad.flushes.Load() != 1 || bad.rewrites.Load() != 5 {
 			t.Errorf("tried again: %d flushes, %d compactions", bad.flushes.Load(), bad.rewrites.Load())
+		}
+		s.Stop()
+	})
+}
+
+// TestCompactors: compactions that take long hold up no other partition while a compactor is
+// left, and each partition has one at a time.
+func TestCompactors(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore(t, 5)
+		s.rewriteWanted = []Signal{NewSignal(), NewSignal(), NewSignal()}
+		for i, p := range s.parts {
+			p.left.Store(int32(1 + i))
+		}
+		long := make(chan struct{})
+		s.parts[1].long, s.parts[3].long = long, long
+		s.Start(newTestLog(), 0)
+		for range 3 {
+			s.RewriteSoon()
+			synctest.Wait()
+			for i, p := range s.parts {
+				if left := p.left.Load(); p.long == nil && left > 0 || p.long != nil && left != int32(1+i) {
+					t.Errorf("beside two that take long: partition %d has %d compactions left", i, left)
+				}
+			}
+			s.parts[0].left.Add(1)
+		}
+		close(long)
+		synctest.Wait()
+		for i, p := range s.parts {
+			if left := p.left.Load(); left > 0 {
+				t.Errorf("partition %d has %d compactions left", i, left)
+			}
+		}
+		s.Stop()
+	})
+}
+
+// TestFailedCompaction: a compaction that has failed is tried again, though nothing else asks for it.
+func TestFailedCompaction(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore(t, 1)
+		p := s.parts[0]
+		p.fails.Store(true)
+		p.left.Store(1)
+		s.Start(newTestLog(), 0)
+		synctest.Wait()
+		p.fails.Store(false)
+		time.Sleep(time.Minute) // of the bubble
+		if n := p.rewrites.Load(); n != 1 || len(s.reported()) == 0 {
+			t.Errorf("%d compactions, reported %v", n, s.reported())
 		}
 		s.Stop()
 	})
