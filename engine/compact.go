@@ -17,14 +17,14 @@ import (
 // split, since it is one logical partition, stays as it is. Where files are damaged
 // Compact does what it can, and then returns an error that names one of them.
 func (db *DB) Compact(ctx context.Context) error {
-	if err := db.flush(ctx); err != nil {
-		return err
-	}
-	call, err := db.enter(ctx)
+	call, err := db.enterWriting(ctx)
 	if err != nil {
 		return err
 	}
 	defer call.Leave()
+	if err := db.flush(ctx); err != nil {
+		return err
+	}
 	for again := true; again; {
 		if _, err = db.finishSplits(ctx); err != nil {
 			return err

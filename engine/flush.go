@@ -11,18 +11,17 @@ import (
 // Flush writes every memtable to files. When it returns nil, everything that
 // was acknowledged before the call is in segment files, and every applied entry is durable.
 func (db *DB) Flush(ctx context.Context) error {
-	err := db.flush(ctx)
-	db.work.RewriteSoon()
-	return err
-}
-
-// flush is Flush for a caller that compacts then.
-func (db *DB) flush(ctx context.Context) error {
 	call, err := db.enterWriting(ctx)
 	if err != nil {
 		return err
 	}
 	defer call.Leave()
+	defer db.work.RewriteSoon()
+	return db.flush(ctx)
+}
+
+// flush is Flush within a call that may write, which compacts then.
+func (db *DB) flush(ctx context.Context) error {
 	if err := db.eachPartition(func(p *partition) error {
 		p.Freeze()
 		return p.FlushFrozen(ctx)

@@ -303,7 +303,8 @@ func (j *job) fillCaches(s store) error {
 			return err
 		}
 	}
-	if sink = sum; found < j.Documents {
+	sink = sum
+	if found < j.Documents {
 		return fmt.Errorf("a scan found %d of %d documents", found, j.Documents)
 	}
 	return nil
