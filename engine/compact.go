@@ -22,7 +22,7 @@ func (db *DB) Compact(ctx context.Context) error {
 		return err
 	}
 	defer call.Leave()
-	if err := db.flush(ctx); err != nil {
+	if err = db.flush(ctx); err != nil {
 		return err
 	}
 	for again := true; again; {

@@ -9,12 +9,13 @@
 //
 // All stores get the same documents, operations, durability and measuring
 // code: that of pbench, in internal/measure. Each store is configured as its
-// documentation advises; the settings that differ from its defaults are printed. Every
-// workload on a store runs in a process of its own, which is this program started
-// again. Before it starts, the files of the store are read once, so that they are in
-// the page cache, and before a workload that reads, all documents are scanned once through the
-// store, so that its own cache is filled and its mapping is known to the processor. Stores take turns within a workload, and each turn is
-// repeated. The tables have the median of the repeats and their spread.
+// documentation advises; the settings that differ from its defaults are printed. The
+// workloads on a store run in processes of its own, which are this program started
+// again: the buffered ones that follow each other in one, each other one alone. Before a
+// process starts, the files of the store are read once, so that they are in the page cache.
+// Before its first workload that reads, all documents are scanned once through the store, so
+// that its own cache is filled and its mapping is known to the processor. Stores take turns,
+// and each turn is repeated. The tables have the median of the repeats and their spread.
 //
 // A rate is the number of goroutines divided by the mean time of a call, so it does not
 // include the time in which the loop makes the next document. A load

@@ -11,12 +11,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/cleavestore/cleave/internal/measure"
 )
 
-// runner runs steps, each for each store in a process of its own.
+// runner runs steps for each store in processes of their own.
 type runner struct {
 	scale
 	candidates []candidate
@@ -33,7 +34,7 @@ type sample struct {
 	Step    string  `json:"step"`
 	Store   string  `json:"store"`
 	Repeat  int     `json:"repeat"`
-	Seconds float64 `json:"seconds"` // that the process took
+	Seconds float64 `json:"seconds"` // until the process had the result, from its start or the result before
 	result
 }
 
@@ -51,11 +52,11 @@ func (d *runner) run(ctx context.Context, plan []step) error {
 	}
 	if !loaded {
 		load := d.repeat(1)
-		failed = append(failed, load.step(ctx, allSteps[0]))
+		failed = append(failed, load.steps(ctx, allSteps[:1]))
 		d.exist = load.exist
 	}
-	for _, s := range plan {
-		failed = append(failed, d.step(ctx, s))
+	for _, steps := range d.together(plan) {
+		failed = append(failed, d.steps(ctx, steps))
 	}
 	return errors.Join(failed...)
 }
@@ -67,43 +68,81 @@ func (d *runner) repeat(times int) *runner {
 	return &other
 }
 
-// step runs one step, with the stores taking turns in an order that changes.
-func (d *runner) step(ctx context.Context, s step) error {
+// together groups the steps that a process does one after the other: those beside each other
+// that run on the loaded store and are not synced. So the caches of a store are filled
+// once for all of them. Where memory is bounded, each step begins without files in memory, so alone.
+func (d *runner) together(plan []step) (groups [][]step) {
+	joins := func(s step) bool { return d.Memory == 0 && s.kind == runTask && !s.fresh && !s.synced }
+	for i, s := range plan {
+		if i > 0 && joins(s) && joins(plan[i-1]) {
+			groups[len(groups)-1] = append(groups[len(groups)-1], s)
+		} else {
+			groups = append(groups, []step{s})
+		}
+	}
+	return groups
+}
+
+// steps runs the steps of a process, with the stores taking turns in an order that changes.
+func (d *runner) steps(ctx context.Context, group []step) error {
 	var failed []error
 	for repeat := range d.Repeats {
 		if repeat > 0 && d.Limit > 0 && time.Since(d.start) > d.Limit {
-			fmt.Fprintf(d.log, "%-16s no more repeats: the limit of %v is over\n", s.name, d.Limit)
+			fmt.Fprintf(d.log, "%-16s no more repeats: the limit of %v is over\n", group[0].name, d.Limit)
 			break
 		}
 		for turn := range d.candidates {
 			c := d.candidates[(turn+repeat)%len(d.candidates)]
-			if !c.takesPart(s) {
+			steps := slices.DeleteFunc(slices.Clone(group), func(s step) bool { return !c.takesPart(s) })
+			if len(steps) == 0 {
 				continue
 			}
 			if err := ctx.Err(); err != nil {
 				return errors.Join(append(failed, err)...)
 			}
-			start := time.Now()
-			r, err := d.measure(ctx, s, c)
-			if err != nil {
-				err = fmt.Errorf("%s on %s: %w", s.name, c.name, err)
-				failed = append(failed, err)
-				fmt.Fprintln(d.log, err)
-				r.Error = err.Error()
-			}
-			d.samples = append(d.samples, sample{Step: s.name, Store: c.name, Repeat: repeat, Seconds: time.Since(start).Seconds(), result: r})
-			fmt.Fprintf(d.log, "%s %-16s %-20s %d/%d  %s\n", clock(time.Since(d.start)), s.name, c.name, repeat+1, d.Repeats, summary(r))
+			failed = append(failed, d.turn(ctx, steps, c, repeat))
 		}
 	}
 	return errors.Join(failed...)
 }
 
-// measure runs one step on one store.
-func (d *runner) measure(ctx context.Context, s step, c candidate) (r result, err error) {
+// turn runs steps on one store, and notes a sample for each.
+func (d *runner) turn(ctx context.Context, steps []step, c candidate, repeat int) error {
+	start, done := time.Now(), 0
+	note := func(r result) {
+		now, name := time.Now(), steps[done].name
+		d.samples = append(d.samples, sample{Step: name, Store: c.name, Repeat: repeat, Seconds: now.Sub(start).Seconds(), result: r})
+		fmt.Fprintf(d.log, "%s %-16s %-20s %d/%d  %s\n", clock(now.Sub(d.start)), name, c.name, repeat+1, d.Repeats, summary(r))
+		start = now
+		done++
+	}
+	err := d.measure(ctx, steps, c, note)
+	if err == nil && done < len(steps) {
+		err = errors.New("the process ended without a result")
+	}
+	if err == nil {
+		return nil
+	}
+	err = fmt.Errorf("%s on %s: %w", steps[min(done, len(steps)-1)].name, c.name, err)
+	fmt.Fprintln(d.log, err)
+	for done < len(steps) {
+		note(result{Error: err.Error()})
+	}
+	return err
+}
+
+// measure runs steps on one store in a process, and calls note with the result of each. There
+// is more than one only where together says so.
+func (d *runner) measure(ctx context.Context, steps []step, c candidate, note func(result)) (err error) {
+	s := steps[0]
 	t := task{
-		Store: c.name, Kind: s.kind, Mode: mode{Synced: s.synced, Workers: s.workers, Memory: d.Memory}, Seed: d.Seed, Shape: d.Shape,
-		Loaded: d.Documents, Documents: d.Documents, Workload: s.workload, Before: s.before, Warmup: d.Warmup, Duration: d.Duration,
+		Store: c.name, Kind: s.kind, Mode: mode{Synced: s.synced, Memory: d.Memory}, Seed: d.Seed, Shape: d.Shape,
+		Loaded: d.Documents, Documents: d.Documents, Warmup: d.Warmup, Duration: d.Duration,
 		Dir: filepath.Join(d.dir, c.name),
+	}
+	for _, s := range steps {
+		t.Mode.Workers = max(t.Mode.Workers, s.workers)
+		t.Parts = append(t.Parts, part{Workload: s.workload, Before: s.before, Workers: s.workers})
 	}
 	if s.fresh {
 		t.Dir += "-" + s.name
@@ -111,13 +150,13 @@ func (d *runner) measure(ctx context.Context, s step, c candidate) (r result, er
 	}
 	if s.fresh || s.kind == loadTask || c.probe {
 		if err := errors.Join(os.RemoveAll(t.Dir), os.MkdirAll(t.Dir, 0o755)); err != nil {
-			return r, err
+			return err
 		}
 	}
 	if d.Memory > 0 {
 		var group *measure.MemoryGroup
 		if group, err = measure.NewMemoryGroup(d.Memory); err != nil {
-			return r, err
+			return err
 		}
 		defer func() { err = errors.Join(err, group.Remove()) }()
 		t.Group = group.Dir()
@@ -130,27 +169,26 @@ func (d *runner) measure(ctx context.Context, s step, c candidate) (r result, er
 			t.Documents = n
 		}
 		if err := d.prepareFiles(t.Dir); err != nil {
-			return r, err
+			return err
 		}
 	case reopenTask:
 		t.Documents = 1
 		if err := d.prepareFiles(t.Dir); err != nil {
-			return r, err
+			return err
 		}
 	case killTask:
 		t.Documents = d.KillDocuments
-		if r, err = perTask(ctx, t); err != nil {
-			return r, err
+		if err := perTask(ctx, t, func(result) {}); err != nil {
+			return err
 		}
 		t.Kind = reopenTask
 	}
-	if r, err = perTask(ctx, t); err != nil {
-		return r, err
-	}
-	if s.kind == loadTask || s.kind == runTask {
-		d.exist[c.name] = r.Documents
-	}
-	return r, nil
+	return perTask(ctx, t, func(r result) {
+		if s.kind == loadTask || s.kind == runTask {
+			d.exist[c.name] = r.Documents
+		}
+		note(r)
+	})
 }
 
 // prepareFiles makes all stores begin alike: their files are in the page cache, or, if
@@ -184,39 +222,56 @@ const childVariable = "PEERS_CHILD"
 
 func isChild() bool { return os.Getenv(childVariable) != "" }
 
-// perTask does a task in a process of its own.
-func perTask(ctx context.Context, t task) (r result, err error) {
+// perTask does a task in a process of its own, and calls note with each result when it is there.
+func perTask(ctx context.Context, t task, note func(result)) error {
 	ctx, cancel := context.WithTimeout(ctx, longestTask)
 	defer cancel()
 	program, err := os.Executable()
 	if err != nil {
-		return r, err
+		return err
 	}
 	input, err := json.Marshal(t)
 	if err != nil {
-		return r, err
+		return err
 	}
-	var out bytes.Buffer
 	cmd := exec.CommandContext(ctx, program)
 	cmd.Env = append(os.Environ(), childVariable+"=1")
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(input), &out, os.Stderr
-	runErr := cmd.Run()
-	if err := json.Unmarshal(out.Bytes(), &r); err != nil {
-		return r, errors.Join(runErr, fmt.Errorf("no result: %w", err))
+	cmd.Stdin, cmd.Stderr = bytes.NewReader(input), os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return err
 	}
-	if r.Error != "" {
-		return r, errors.New(r.Error)
+	if err := cmd.Start(); err != nil {
+		return err
 	}
-	if t.Kind == killTask {
-		if runErr == nil {
-			return r, errors.New("the process was not killed")
+	results := json.NewDecoder(out)
+	for err == nil {
+		var r result
+		if err = results.Decode(&r); err != nil {
+			break
 		}
-		return r, ctx.Err()
+		if r.Error != "" {
+			err = errors.New(r.Error)
+		} else {
+			note(r)
+		}
 	}
-	return r, runErr
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	ended := cmd.Wait()
+	switch {
+	case err != nil:
+		return err
+	case t.Kind != killTask:
+		return ended
+	case ended == nil:
+		return errors.New("the process was not killed")
+	}
+	return ctx.Err()
 }
 
-// child does the task that it reads, and writes the result.
+// child does the task that it reads, and writes the results.
 func child(ctx context.Context, in io.Reader, out, errOut io.Writer) int {
 	report := func(r result) {
 		if err := json.NewEncoder(out).Encode(r); err != nil {
@@ -225,15 +280,11 @@ func child(ctx context.Context, in io.Reader, out, errOut io.Writer) int {
 	}
 	var t task
 	err := json.NewDecoder(in).Decode(&t)
-	var r result
 	if err == nil {
-		r, err = perform(ctx, t, report)
+		err = perform(ctx, t, report)
 	}
 	if err != nil {
-		r.Error = err.Error()
-	}
-	report(r)
-	if err != nil {
+		report(result{Error: err.Error()})
 		return 1
 	}
 	return 0

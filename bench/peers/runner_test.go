@@ -105,3 +105,51 @@ func TestChoose(t *testing.T) {
 		t.Error("an unknown name is taken")
 	}
 }
+
+// Steps that only run on the loaded store share a process; what begins anew or needs another
+// mode does not, and nothing does where memory is bounded.
+func TestTogether(t *testing.T) {
+	names := func(groups [][]step) string {
+		var b strings.Builder
+		for _, g := range groups {
+			for _, s := range g {
+				b.WriteString(s.name + " ")
+			}
+			b.WriteString("| ")
+		}
+		return b.String()
+	}
+	want := "load | reopen | read-uniform read-uniform-2 read-zipf read-absent scan-partition scan-written | put | " +
+		"ycsb-b ycsb-a ycsb-f ycsb-e ycsb-e-written ycsb-d | sync-1 | sync-16 | sync-64 | kill | "
+	if got := names((&runner{}).together(allSteps)); got != want {
+		t.Errorf("%s\nnot %s", got, want)
+	}
+	bounded := &runner{scale: scale{Memory: 1 << 30}}
+	if got := bounded.together(allSteps); len(got) != len(allSteps) {
+		t.Errorf("with bounded memory: %s", names(got))
+	}
+}
+
+// A process that fails between two steps leaves the results before, and says which step has none.
+func TestStepFails(t *testing.T) {
+	c := candidates()[0]
+	read, bad := allSteps[2], allSteps[2]
+	bad.name, bad.workload = "bad", "no such workload"
+	var log bytes.Buffer
+	d := &runner{
+		scale:      scale{Documents: 1000, Repeats: 1, Duration: time.Millisecond, Seed: 1, Shape: defaultShape},
+		candidates: []candidate{c}, dir: t.TempDir(), log: &log,
+	}
+	err := d.run(t.Context(), []step{allSteps[0], read, bad, read})
+	if err == nil || !strings.Contains(err.Error(), "bad on "+c.name) {
+		t.Errorf("the error is %v", err)
+	}
+	if len(d.samples) != 4 {
+		t.Fatalf("%d samples: %+v", len(d.samples), d.samples)
+	}
+	for i, s := range d.samples {
+		if failed := s.Error != ""; failed != (i >= 2) || failed == (s.Figures[figureRate]+s.Figures[figureWall] > 0) {
+			t.Errorf("sample %d of %s: error %q, figures %v", i, s.Step, s.Error, s.Figures)
+		}
+	}
+}

@@ -10,7 +10,7 @@ type step struct {
 	name     string
 	kind     taskKind
 	workload string
-	before   string // a workload that runs first in the same process, after which the store does not settle
+	before   string // a workload that runs first, after which the store does not settle
 	workers  int
 	synced   bool
 	fresh    bool // on a store of its own, else on the one that was loaded

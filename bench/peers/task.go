@@ -50,27 +50,34 @@ type task struct {
 	Mode      mode          `json:"mode"`
 	Seed      uint64        `json:"seed"`
 	Shape     shape         `json:"shape"`
-	Loaded    int64         `json:"loaded"`    // documents of a whole load: they fix the number of logical partitions
-	Documents int64         `json:"documents"` // that exist, or that are to be written
-	Workload  string        `json:"workload,omitempty"`
-	Before    string        `json:"before,omitempty"` // a workload that runs first, for Duration
-	Keys      string        `json:"keys,omitempty"`   // in place of those of the workload
-	Group     string        `json:"group,omitempty"`  // control group that bounds memory
+	Loaded    int64         `json:"loaded"`          // documents of a whole load: they fix the number of logical partitions
+	Documents int64         `json:"documents"`       // that exist, or that are to be written
+	Parts     []part        `json:"parts,omitempty"` // of a run, in order; of a fill one
+	Keys      string        `json:"keys,omitempty"`  // in place of those of the workloads
+	Group     string        `json:"group,omitempty"` // control group that bounds memory
 	Warmup    time.Duration `json:"warmup,omitempty"`
 	Duration  time.Duration `json:"duration,omitempty"`
+}
+
+// part is a workload that a task runs, and measures.
+type part struct {
+	Workload string `json:"workload"`
+	Before   string `json:"before,omitempty"` // a workload that runs first, for the same time
+	Workers  int    `json:"workers"`
 }
 
 type taskKind string
 
 const (
 	loadTask   taskKind = "load"   // load a new store, settle, close
-	runTask    taskKind = "run"    // open a store, run a workload on it, settle, close
+	runTask    taskKind = "run"    // open a store, run the parts on it, settle after each that writes, close
 	fillTask   taskKind = "fill"   // run a workload on a new store until Documents are written or Duration is over
 	killTask   taskKind = "kill"   // write Documents to a new store, one by one, and be killed
 	reopenTask taskKind = "reopen" // open a store, read a document, see how many there are, close
 )
 
-// result is what a process reports.
+// result is what a process reports: one for each part, or one for a task without parts. The
+// memory of a part is the most since the process began.
 type result struct {
 	Figures   map[string]float64 `json:"figures"`
 	Documents int64              `json:"documents"` // that exist afterwards
@@ -113,32 +120,31 @@ type job struct {
 	memory  measure.Memory
 }
 
-// perform does a task in this process. A kill task does not return.
-func perform(ctx context.Context, t task, report func(result)) (r result, err error) {
+// perform does a task in this process, and reports its results. A kill task does not return.
+func perform(ctx context.Context, t task, report func(result)) error {
 	c, err := findCandidate(t.Store)
 	if err != nil {
-		return r, err
+		return err
 	}
 	g, err := t.Shape.generator(t.Seed, t.Loaded)
 	if err != nil {
-		return r, err
+		return err
 	}
 	if t.Group != "" {
 		if err := measure.JoinMemoryGroup(t.Group); err != nil {
-			return r, err
+			return err
 		}
 	}
 	t.Mode.KeyPath = g.KeyPath()
 	j := &job{task: t, ctx: ctx, c: c, docs: measure.NewGenerated(g, t.Documents), figures: make(map[string]float64)}
-	r.Documents = t.Documents
 	switch t.Kind {
 	case loadTask:
 		err = j.load()
 	case runTask, fillTask:
-		r.Documents, err = j.run()
+		return j.run(report)
 	case killTask:
 		if err = j.fillAll(); err == nil {
-			report(result{Figures: j.figures, Documents: t.Documents, Memory: j.memory})
+			j.report(report, t.Documents)
 			err = killSelf()
 		}
 	case reopenTask:
@@ -146,9 +152,17 @@ func perform(ctx context.Context, t task, report func(result)) (r result, err er
 	default:
 		err = fmt.Errorf("unknown task %q", t.Kind)
 	}
+	if err == nil {
+		j.report(report, t.Documents)
+	}
+	return err
+}
+
+// report reports the figures so far, and begins new ones.
+func (j *job) report(to func(result), documents int64) {
 	j.memory.Sample()
-	r.Figures, r.Memory = j.figures, j.memory
-	return r, err
+	to(result{Figures: j.figures, Documents: documents, Memory: j.memory})
+	j.figures = make(map[string]float64)
 }
 
 // open opens the store and notes how long it took.
@@ -242,41 +256,52 @@ func (j *job) settle(s store, figure string) error {
 	return err
 }
 
-// run runs a workload, and returns the number of documents that exist then.
-func (j *job) run() (documents int64, err error) {
-	w, err := j.workload(j.Workload)
-	if err != nil {
-		return 0, err
-	}
+// run runs the parts, and reports a result for each.
+func (j *job) run(report func(result)) (err error) {
 	s, err := j.open()
 	if err != nil {
-		return 0, err
+		return err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
-	if j.Mode.Memory == 0 && w.Mix[workload.Update]+w.Mix[workload.Insert] < 1 {
-		if err := j.fillCaches(s); err != nil {
-			return 0, err
+	filled := j.Mode.Memory > 0
+	for _, p := range j.Parts {
+		w, err := j.workload(p.Workload)
+		if err != nil {
+			return err
 		}
+		if !filled && w.Mix[workload.Update]+w.Mix[workload.Insert] < 1 {
+			if err := j.fillCaches(s); err != nil {
+				return err
+			}
+			filled = true
+		}
+		documents, err := j.part(s, p, w)
+		if err != nil {
+			return err
+		}
+		j.report(report, documents)
 	}
+	return nil
+}
+
+// part runs one part on the open store, and returns the number of documents that exist then.
+func (j *job) part(s store, p part, w workload.Workload) (documents int64, err error) {
 	writes := w.Mix.Writes()
-	if j.Before != "" {
-		before, err := j.workload(j.Before)
+	if p.Before != "" {
+		before, err := j.workload(p.Before)
 		if err != nil {
 			return 0, err
 		}
-		o, err := j.loop(s, before, 0)
-		if err != nil {
+		if _, err := j.loop(s, before, p.Workers, 0); err != nil {
 			return 0, err
 		}
-		// What the first loop inserted exists in the second.
-		j.docs = measure.NewGenerated(j.docs.Generator(), o.Documents)
 		writes = writes || before.Mix.Writes()
 	}
-	o, err := j.loop(s, w, j.Warmup)
+	o, err := j.loop(s, w, p.Workers, j.Warmup)
 	if err != nil {
 		return 0, err
 	}
-	j.note(o)
+	j.note(o, p.Workers)
 	if writes {
 		if err := j.settle(s, figureSettledRun); err != nil {
 			return 0, err
@@ -321,10 +346,10 @@ func (j *job) workload(name string) (w workload.Workload, err error) {
 	return w, err
 }
 
-// loop runs a workload on a store that is open.
-func (j *job) loop(s store, w workload.Workload, warmup time.Duration) (*measure.Outcome, error) {
+// loop runs a workload on a store that is open. What it inserts exists in the next loop.
+func (j *job) loop(s store, w workload.Workload, workers int, warmup time.Duration) (*measure.Outcome, error) {
 	loop := measure.Loop{
-		Workload: w, Documents: j.docs, Store: s, Workers: j.Mode.Workers, Seed: j.Seed,
+		Workload: w, Documents: j.docs, Store: s, Workers: workers, Seed: j.Seed,
 		Warmup: warmup, Duration: j.Duration, Memory: &j.memory,
 	}
 	if j.Kind == fillTask {
@@ -334,18 +359,21 @@ func (j *job) loop(s store, w workload.Workload, warmup time.Duration) (*measure
 	if err == nil {
 		err = errors.Join(o.Err, j.ctx.Err())
 	}
+	if err == nil {
+		j.docs = measure.NewGenerated(j.docs.Generator(), o.Documents)
+	}
 	return o, err
 }
 
 // note takes the figures of a loop.
-func (j *job) note(o *measure.Outcome) {
+func (j *job) note(o *measure.Outcome, workers int) {
 	all := o.All()
 	n := float64(all.Successes())
 	if n == 0 {
 		return
 	}
 	f := j.figures
-	f[figureRate] = n * float64(j.Mode.Workers) / all.Busy.Seconds()
+	f[figureRate] = n * float64(workers) / all.Busy.Seconds()
 	f[figureWall] = n / o.Elapsed.Seconds()
 	for figure, percentile := range map[string]float64{figureP50: 50, figureP99: 99, figureP999: 99.9, figureP9999: 99.99, figureMax: 100} {
 		f[figure] = all.Micros(percentile)
