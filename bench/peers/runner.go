@@ -38,8 +38,8 @@ type sample struct {
 	result
 }
 
-// longestTask is what a process may take before it is given up.
-const longestTask = 20 * time.Minute
+// longestPart is what a process may take for each of its parts before it is given up.
+const longestPart = 20 * time.Minute
 
 // run runs the steps, and the load that all others need. The error tells which
 // tasks failed; the others are in samples.
@@ -224,7 +224,7 @@ func isChild() bool { return os.Getenv(childVariable) != "" }
 
 // perTask does a task in a process of its own, and calls note with each result when it is there.
 func perTask(ctx context.Context, t task, note func(result)) error {
-	ctx, cancel := context.WithTimeout(ctx, longestTask)
+	ctx, cancel := context.WithTimeout(ctx, longestPart*time.Duration(len(t.Parts)))
 	defer cancel()
 	program, err := os.Executable()
 	if err != nil {
@@ -244,31 +244,33 @@ func perTask(ctx context.Context, t task, note func(result)) error {
 	if err := cmd.Start(); err != nil {
 		return err
 	}
-	results := json.NewDecoder(out)
-	for err == nil {
-		var r result
-		if err = results.Decode(&r); err != nil {
-			break
-		}
-		if r.Error != "" {
-			err = errors.New(r.Error)
-		} else {
-			note(r)
-		}
-	}
-	if errors.Is(err, io.EOF) {
-		err = nil
-	}
+	failed := readResults(out, note)
 	ended := cmd.Wait()
 	switch {
-	case err != nil:
-		return err
+	case failed != nil:
+		return failed
 	case t.Kind != killTask:
 		return ended
 	case ended == nil:
 		return errors.New("the process was not killed")
 	}
 	return ctx.Err()
+}
+
+// readResults calls note with the results that a process reports. The error is the one that it reports.
+func readResults(from io.Reader, note func(result)) error {
+	for results := json.NewDecoder(from); ; {
+		var r result
+		switch err := results.Decode(&r); {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return fmt.Errorf("a result: %w", err)
+		case r.Error != "":
+			return errors.New(r.Error)
+		}
+		note(r)
+	}
 }
 
 // child does the task that it reads, and writes the results.
