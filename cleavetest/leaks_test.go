@@ -47,7 +47,7 @@ var leaks = []struct {
 	{"feed", func(t *testing.T, s *cleavetest.Store) {
 		c := s.Container("c", "/k")
 		put(t, c, "x")
-		seen := make(chan bool)
+		seen := make(chan bool, 1) // the change may come before this goroutine waits for it
 		go func() {
 			for range c.Changes(context.Background(), engine.AllPartitions(), engine.FromStart(), &engine.ChangeOptions{Follow: true}) {
 				select {

@@ -127,6 +127,7 @@ func (c *Container) FlushPartition(ctx context.Context, id PartitionID) (uint64,
 	if err != nil {
 		return 0, err
 	}
+	defer c.db.work.RewriteSoon()
 	index, err := p.FlushEntries(ctx)
 	if err == nil {
 		c.db.env.Reclaim.NowIfManual()

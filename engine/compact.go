@@ -22,6 +22,7 @@ func (db *DB) Compact(ctx context.Context) error {
 		return err
 	}
 	defer call.Leave()
+	defer db.work.RewriteSoon() // of what it does not come to
 	if err = db.flush(ctx); err != nil {
 		return err
 	}

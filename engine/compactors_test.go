@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"fmt"
 	"runtime"
 	"strings"
@@ -58,6 +59,95 @@ func TestLongCompaction(t *testing.T) {
 		synctest.Wait()
 		if runs := long.Partitions()[0].Runs; runs != 1 {
 			t.Errorf("after the long compaction: %d runs", runs)
+		}
+		must(t, db.Close())
+	})
+}
+
+// TestCompactionsAfterCompact: what a Compact leaves undone, or keeps the compactors from, is done after
+// it, though nothing else asks for it.
+func TestCompactionsAfterCompact(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		files  int32 // that Compact makes before it is held up
+		cancel bool
+		beside func(*testing.T, *DB, *Container) // while it is held up
+	}{
+		{"cancelled after its flush", 1, true, func(*testing.T, *DB, *Container) {}},
+		{"cancelled, an index policy beside it", 0, true, func(t *testing.T, _ *DB, c *Container) {
+			must(t, second(c.SetIndexPolicy(t.Context(), IndexAll())))
+		}},
+		{"flushes beside it", 0, false, func(t *testing.T, db *DB, c *Container) { fillRuns(t, db, c, tiers.Runs+2) }},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				const all = 1 << 30
+				fsys := &longFS{FS: vfs.NewMem(), open: make(chan struct{})}
+				fsys.left.Store(all)
+				o := testOptions(fsys)
+				o.manual = false
+				db, c := openStore(t, o)
+				fillRuns(t, db, c, tiers.Runs-2+int(test.files))
+				if test.files > 0 {
+					must(t, second(c.Upsert(t.Context(), smallDocument("last", "k", 50), nil)))
+				}
+				fsys.dir = c.routing.Load().parts[0].Dir
+				fsys.left.Store(test.files)
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				done := background(func() error { return db.Compact(ctx) })
+				synctest.Wait()
+				fsys.left.Store(all) // only the file being made waits
+				test.beside(t, db, c)
+				if test.cancel {
+					cancel()
+				}
+				close(fsys.open)
+				if err := <-done; (err != nil) != test.cancel {
+					t.Errorf("Compact: %v", err)
+				}
+				synctest.Wait()
+				if runs := c.Partitions()[0].Runs; runs >= tiers.Runs {
+					t.Errorf("%d runs", runs)
+				}
+				if jobs := db.Jobs(); len(jobs) > 0 {
+					t.Errorf("not done: %+v", jobs)
+				}
+				must(t, db.Close())
+			})
+		})
+	}
+}
+
+// fillRuns makes so many runs.
+func fillRuns(t *testing.T, db *DB, c *Container, runs int) {
+	t.Helper()
+	for i := range runs {
+		must(t, second(c.Upsert(t.Context(), smallDocument(fmt.Sprint(i), "k", 50), nil)))
+		must(t, db.Flush(t.Context()))
+	}
+	synctest.Wait()
+}
+
+// TestFlushPartitionCompacts: partitions that only FlushPartition flushes are compacted.
+func TestFlushPartitionCompacts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := replicaOptions(vfs.NewMem(), 0)
+		o.manual = false
+		db, err := Open(t.Context(), "store", o)
+		must(t, err)
+		c, err := db.CreateContainer(t.Context(), "docs", ContainerDef{PartitionKey: []string{"/k"}, Replicated: true})
+		must(t, err)
+		p := c.Partitions()[0].ID
+		for i := range uint64(2 * tiers.Runs) {
+			b := c.NewBatch(StringKey("a"))
+			must(t, b.Upsert(smallDocument(fmt.Sprint(i), "a", 50), nil))
+			must(t, second(c.ApplyAt(t.Context(), p, Entry{Index: i + 1, Time: replicaTime, Batches: []*Batch{b}})))
+			must(t, second(c.FlushPartition(t.Context(), p)))
+			synctest.Wait()
+		}
+		if runs := c.Partitions()[0].Runs; runs >= tiers.Runs {
+			t.Errorf("%d runs", runs)
 		}
 		must(t, db.Close())
 	})

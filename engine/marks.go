@@ -16,7 +16,7 @@ func (db *DB) floor(ago time.Duration) uint64 {
 	return db.marks.At(db.steadyMillis() - ago.Milliseconds())
 }
 
-// keepMarks makes a mark if a container keeps changes, and wakes the compactor, which
+// keepMarks makes a mark if a container keeps changes, and wakes the compactors, which
 // may have fewer versions to keep.
 func (db *DB) keepMarks() error {
 	var least, most time.Duration

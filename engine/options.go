@@ -109,8 +109,8 @@ type Options struct {
 	// again. The log may always be twice as large as the records that only it holds.
 	// 0: the larger of 256 MiB and twice the write buffers.
 	LogBytes int64
-	// CompactionBytesPerSecond limits what all compactions together write. 0: no limit, but
-	// compactions give way to flushes.
+	// CompactionBytesPerSecond limits what all compactions, trims and index builds together
+	// write. 0: no limit, but they give way to flushes.
 	CompactionBytesPerSecond int64
 	// TrimBytesPerSecond limits what all trims together write. After a split, a trim rewrites
 	// a shared file without the parts that belong to other partitions. 0: 64 MiB.
@@ -315,8 +315,8 @@ func (o *Options) arenaBytes() int64 { return o.MemoryBudget / 8 * 5 }
 // hotBytes is the memory for decoded items that are read often.
 func (o *Options) hotBytes() int64 { return o.MemoryBudget / 16 }
 
-// indexBytes is the memory that a flush or compaction may use to build an index. All of them
-// together have three tenths of the budget.
+// indexBytes is the memory that a flush or compaction may use to build an index. Those of the
+// background together have three tenths of the budget; calls of Flush and Compact build beside them.
 func (o *Options) indexBytes() int64 {
 	return min(index.DefaultLimit, o.MemoryBudget/10*3/int64(scheduler.Outputs()))
 }

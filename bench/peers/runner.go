@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -244,15 +245,19 @@ func perTask(ctx context.Context, t task, note func(result)) error {
 	if err := cmd.Start(); err != nil {
 		return err
 	}
-	failed := readResults(out, note)
+	results := 0
+	failed := readResults(out, func(r result) {
+		results++
+		note(r)
+	})
 	ended := cmd.Wait()
 	switch {
 	case failed != nil:
 		return failed
 	case t.Kind != killTask:
 		return ended
-	case ended == nil:
-		return errors.New("the process was not killed")
+	case ended == nil || results == 0:
+		return fmt.Errorf("the process was not killed after its %d documents: %w", t.Documents, cmp.Or(ended, errors.New("it ended")))
 	}
 	return ctx.Err()
 }

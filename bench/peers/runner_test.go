@@ -14,9 +14,15 @@ import (
 	"github.com/cleavestore/cleave/internal/workload"
 )
 
+// breaks, in the environment, makes the process of a task end at once.
+const breaks = "PEERS_TEST_BREAKS"
+
 // The test binary is the program that is started for a task.
 func TestMain(m *testing.M) {
 	if isChild() {
+		if os.Getenv(breaks) != "" {
+			os.Exit(3)
+		}
 		os.Exit(child(context.Background(), os.Stdin, os.Stdout, os.Stderr))
 	}
 	os.Exit(m.Run())
@@ -151,5 +157,14 @@ func TestStepFails(t *testing.T) {
 		if failed := s.Error != ""; failed != (i >= 2) || failed == (s.Figures[figureRate]+s.Figures[figureWall] > 0) {
 			t.Errorf("sample %d of %s: error %q, figures %v", i, s.Step, s.Error, s.Figures)
 		}
+	}
+}
+
+// A process that ends before it has written what a kill needs was not killed.
+func TestKillFails(t *testing.T) {
+	t.Setenv(breaks, "1")
+	err := perTask(t.Context(), task{Kind: killTask, Parts: make([]part, 1)}, func(result) { t.Error("a result") })
+	if err == nil || !strings.Contains(err.Error(), "exit status 3") {
+		t.Errorf("the error is %v", err)
 	}
 }

@@ -68,7 +68,7 @@ func (f *File) overwritesIn(ctx context.Context, runs []*Run) (found bool, err e
 
 // gone returns the part, from 0 to 1, of the readers in h that have ended. lowest says
 // that no reader is left at or below the lowest sequence of h. If some readers are left,
-// gone sets HeldBack: maintenance then wakes the compactor again.
+// gone sets HeldBack: maintenance then wakes the compactors again.
 func (t *Tree) gone(h pins.Sample) (part float64, lowest bool) {
 	if len(h) == 0 {
 		return 1, true

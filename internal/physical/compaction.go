@@ -25,7 +25,8 @@ const (
 func (r Rewriting) String() string { return [...]string{"compaction", "trim", "index"}[r] }
 
 // InTurn calls work with Tree.Compacting held. If that is taken, it waits for it if wait
-// is set, and else does nothing.
+// is set, and else does nothing. Compactors pass over a partition whose turn is taken, so one
+// that waited asks them to look again at its end.
 func (p *Partition) InTurn(ctx context.Context, wait bool, work func() (done bool, err error)) (done bool, err error) {
 	if !wait {
 		if !p.Compacting.TryLock() {
@@ -33,6 +34,8 @@ func (p *Partition) InTurn(ctx context.Context, wait bool, work func() (done boo
 		}
 	} else if err = p.Compacting.Lock(ctx); err != nil {
 		return false, err
+	} else {
+		defer p.Env.Work.RewriteSoon()
 	}
 	defer p.Compacting.Unlock()
 	done, err = work()

@@ -24,7 +24,11 @@ func (s *Scheduler) compact(wanted Signal) {
 				return
 			}
 			done, left := s.rewrite(p)
-			if worked = worked || done; left > 0 {
+			if done {
+				worked = true
+				s.RewriteSoon() // other compactors have passed over this partition, and it may need more
+			}
+			if left > 0 {
 				wait = sooner(wait, left)
 			}
 		}

@@ -348,6 +348,37 @@ func TestCompactors(t *testing.T) {
 	})
 }
 
+// TestPassedOver: a compactor that passed over a partition, since another was at it, looks again when
+// that one goes on to a long compaction elsewhere.
+func TestPassedOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore(t, 2)
+		s.rewriteWanted = []Signal{NewSignal(), NewSignal()}
+		first, long := make(chan struct{}), make(chan struct{})
+		s.parts[0].long, s.parts[1].long = first, long
+		s.parts[0].left.Store(5)
+		s.parts[1].left.Store(1)
+		asked := 0
+		s.Env.Failed = func() bool { // asked before each partition
+			if asked++; asked == 3 { // by the second compactor, between its two
+				close(first)
+				time.Sleep(time.Second) // of the bubble: the first has gone on to partition 1
+			}
+			return false
+		}
+		s.Go(func() { s.compact(s.rewriteWanted[0]) })
+		synctest.Wait()
+		s.Go(func() { s.compact(s.rewriteWanted[1]) })
+		time.Sleep(time.Minute)
+		if left := s.parts[0].left.Load(); left > 0 {
+			t.Errorf("%d compactions are left, and a compactor sleeps", left)
+		}
+		close(long)
+		synctest.Wait()
+		s.Stop()
+	})
+}
+
 // TestFailedCompaction: a compaction that has failed is tried again, though nothing else asks for it.
 func TestFailedCompaction(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
