@@ -358,9 +358,9 @@ func TestPassedOver(t *testing.T) {
 		s.parts[0].long, s.parts[1].long = first, long
 		s.parts[0].left.Store(5)
 		s.parts[1].left.Store(1)
-		asked := 0
+		var asked atomic.Int32
 		s.Env.Failed = func() bool { // asked before each partition
-			if asked++; asked == 3 { // by the second compactor, between its two
+			if asked.Add(1) == 3 { // by the second compactor, between its two
 				close(first)
 				time.Sleep(time.Second) // of the bubble: the first has gone on to partition 1
 			}
