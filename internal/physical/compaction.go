@@ -28,14 +28,13 @@ func (r Rewriting) String() string { return [...]string{"compaction", "trim", "i
 // is set, and else does nothing. Compactors pass over a partition whose turn is taken, so one
 // that waited asks them to look again at its end.
 func (p *Partition) InTurn(ctx context.Context, wait bool, work func() (done bool, err error)) (done bool, err error) {
-	if !wait {
-		if !p.Compacting.TryLock() {
-			return false, nil
+	if wait {
+		if err = p.Compacting.Lock(ctx); err != nil {
+			return false, err
 		}
-	} else if err = p.Compacting.Lock(ctx); err != nil {
-		return false, err
-	} else {
 		defer p.Env.Work.RewriteSoon()
+	} else if !p.Compacting.TryLock() {
+		return false, nil
 	}
 	defer p.Compacting.Unlock()
 	done, err = work()

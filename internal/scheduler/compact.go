@@ -26,7 +26,7 @@ func (s *Scheduler) compact(wanted Signal) {
 			done, left := s.rewrite(p)
 			if done {
 				worked = true
-				s.RewriteSoon() // other compactors have passed over this partition, and it may need more
+				s.wakeOthers(wanted) // they have passed over this partition, and it may need more
 			}
 			if left > 0 {
 				wait = sooner(wait, left)
@@ -34,6 +34,15 @@ func (s *Scheduler) compact(wanted Signal) {
 		}
 		if !worked && !s.Sleep(wanted, wait) {
 			return
+		}
+	}
+}
+
+// wakeOthers asks the compactors, except one, to look at all partitions.
+func (s *Scheduler) wakeOthers(except Signal) {
+	for _, wanted := range s.rewriteWanted {
+		if wanted != except {
+			wanted.Raise()
 		}
 	}
 }
