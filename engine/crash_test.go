@@ -76,7 +76,7 @@ var plainStories = []story{
 	{"nested compaction", func(s *stage) {
 		s.start(1)
 		for range 2 {
-			s.put("c", 8, 40_000) // so much that it is compacted in several pieces
+			s.put("c", 44, 3_000) // so many that they are compacted in several pieces
 			s.remove("c", 2)
 			s.flush()
 		}
