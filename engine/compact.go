@@ -4,18 +4,21 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
+	"github.com/cleavestore/cleave/internal/atonce"
 	"github.com/cleavestore/cleave/internal/lsm"
+	"github.com/cleavestore/cleave/internal/scheduler"
 )
 
 // Compact flushes, splits partitions that hold more than Options.MaxPartitionBytes, and
-// compactions. Afterwards each partition has at most two runs, no shared file has much that
-// belongs to other partitions, and all files have an index for the policy of their
-// container. Versions that were overwritten, deleted or have expired are gone, except
-// those that a reader holds or may ask for: Stats.Holders names the holders. Files that
-// are not needed any more are removed when Compact returns. A partition that cannot be
-// split, since it is one logical partition, stays as it is. Where files are damaged
-// Compact does what it can, and then returns an error that names one of them.
+// compacts, one to four partitions at a time: a processor is left to other calls. Afterwards
+// each partition has at most two runs, no shared file has much that belongs to other partitions,
+// and all files have an index for the policy of their container. Versions that were overwritten,
+// deleted or have expired are gone, except those that a reader holds or may ask for:
+// Stats.Holders names the holders. Files that are not needed any more are removed when Compact
+// returns. A partition that cannot be split, since it is one logical partition, stays as it is.
+// Where files are damaged Compact does what it can, and then returns an error that names one.
 func (db *DB) Compact(ctx context.Context) error {
 	call, err := db.enterWriting(ctx)
 	if err != nil {
@@ -30,7 +33,7 @@ func (db *DB) Compact(ctx context.Context) error {
 		if _, err = db.finishSplits(ctx); err != nil {
 			return err
 		}
-		if err = db.eachPartition(func(p *partition) error { return db.compactPartition(ctx, p) }); err != nil {
+		if err = db.eachPartition(ctx, func(p *partition) error { return db.compactPartition(ctx, p) }); err != nil {
 			return err
 		}
 		// Compactions update what partitions count, so one may turn out too large only now.
@@ -84,8 +87,7 @@ func (p *partition) awaitSplit(ctx context.Context, j *ReshapeJob) (split bool, 
 	if j == nil {
 		return false, nil
 	}
-	err = j.Wait(ctx)
-	if err == nil {
+	if err = j.Wait(ctx); err == nil {
 		return true, nil
 	}
 	if ctx.Err() == nil && (errors.Is(err, ErrRefused) || p.Dropped.Load()) {
@@ -119,21 +121,20 @@ func (db *DB) finishSplits(ctx context.Context) (any bool, err error) {
 	}
 }
 
-// eachPartition calls fn with each partition, also with those that replace others
-// meanwhile.
-func (db *DB) eachPartition(fn func(*partition) error) error {
-	seen := make(map[*partition]bool)
-	for again := true; again; {
-		again = false
-		for _, p := range db.partitions() {
-			if seen[p] {
-				continue
-			}
-			seen[p], again = true, true
-			if err := fn(p); err != nil {
-				return err
-			}
+// eachPartition calls fn with each partition, also with those that replace others meanwhile,
+// for several at a time. Its error is that of the first partition whose call failed.
+func (db *DB) eachPartition(ctx context.Context, fn func(*partition) error) error {
+	for seen := make(map[*partition]bool); ; {
+		parts := slices.DeleteFunc(db.partitions(), func(p *partition) bool { return seen[p] })
+		if len(parts) == 0 {
+			return nil
+		}
+		work := func(i int) error { return fn(parts[i]) }
+		if _, err := atonce.Do(ctx, min(db.opts.atOnce, scheduler.CallOutputs()), len(parts), work); err != nil {
+			return err
+		}
+		for _, p := range parts {
+			seen[p] = true
 		}
 	}
-	return nil
 }

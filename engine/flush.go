@@ -8,8 +8,9 @@ import (
 	"github.com/cleavestore/cleave/internal/physical"
 )
 
-// Flush writes every memtable to files. When it returns nil, everything that
-// was acknowledged before the call is in segment files, and every applied entry is durable.
+// Flush writes every memtable to files, one to four partitions at a time. When it returns nil,
+// everything that was acknowledged before the call is in segment files, and every applied
+// entry is durable.
 func (db *DB) Flush(ctx context.Context) error {
 	call, err := db.enterWriting(ctx)
 	if err != nil {
@@ -22,7 +23,7 @@ func (db *DB) Flush(ctx context.Context) error {
 
 // flush is Flush within a call that may write, which compacts then.
 func (db *DB) flush(ctx context.Context) error {
-	if err := db.eachPartition(func(p *partition) error {
+	if err := db.eachPartition(ctx, func(p *partition) error {
 		p.Freeze()
 		return p.FlushFrozen(ctx)
 	}); err != nil {

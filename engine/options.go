@@ -195,10 +195,10 @@ type Options struct {
 	// to files of their own; tests lower it. 0: the default.
 	foldBytes int64
 	// manual switches background work off in tests: flushes and compactions happen
-	// only in Flush and Compact, on the caller's goroutine.
+	// only in Flush and Compact, one after the other.
 	manual bool
-	// atOnce is how many partitions are loaded or made at a time, in tests. 0: some for
-	// each processor, or one where manual is set, so that the calls have one order.
+	// atOnce is how many partitions are loaded, made, or at most flushed and compacted at a time,
+	// in tests. 0: some for each processor, or one where manual is set: calls have one order.
 	atOnce int
 	// keepInheritance leaves inherited memtables of children to the next flush in tests.
 	keepInheritance bool
@@ -316,7 +316,7 @@ func (o *Options) arenaBytes() int64 { return o.MemoryBudget / 8 * 5 }
 func (o *Options) hotBytes() int64 { return o.MemoryBudget / 16 }
 
 // indexBytes is the memory that a flush or compaction may use to build an index. Those of the
-// background together have three tenths of the budget; calls of Flush and Compact build beside them.
+// background together have three tenths of the budget, those of a call as much again.
 func (o *Options) indexBytes() int64 {
 	return min(index.DefaultLimit, o.MemoryBudget/10*3/int64(scheduler.Outputs()))
 }

@@ -1,5 +1,5 @@
-// Package atonce makes calls that mostly wait for a device at one time, with the result of
-// calls that are made one after the other.
+// Package atonce makes calls at one time, with the result of calls that are made one after
+// the other.
 package atonce
 
 import (

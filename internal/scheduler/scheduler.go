@@ -115,6 +115,10 @@ const flushers = 2
 // Outputs is how many flushes and compactions may be under way at a time, without nested ones.
 func Outputs() int { return flushers + compactors() }
 
+// CallOutputs is how many flushes or compactions a call of the store has under way at a time:
+// they leave a processor to other callers, and are no more than Outputs.
+func CallOutputs() int { return min(4, max(1, runtime.GOMAXPROCS(0)-1)) }
+
 // New makes a Scheduler, without goroutines.
 func New(env *lsm.Env, gate *pressure.Gate, store Store) *Scheduler {
 	s := &Scheduler{env: env, gate: gate, store: store, flushWanted: NewSignal()}
