@@ -6,6 +6,7 @@ import (
 	"github.com/klauspost/compress/s2"
 	"github.com/klauspost/compress/zstd"
 
+	"github.com/cleavestore/cleave/internal/dictionary"
 	"github.com/cleavestore/cleave/internal/lz"
 )
 
@@ -48,9 +49,9 @@ func newCompressor(mode Compression, dict *Dictionary) (c compressor, err error)
 	}
 	switch {
 	case mode == Small:
-		c.zstd, err = newEncoder(dict)
+		c.zstd, err = dictionary.NewZstdEncoder(dict)
 	case mode == Fast && dict != nil:
-		c.lz = lz.NewEncoder(dict.bytes, dict.known())
+		c.lz = lz.NewEncoder(dict.Content(), dict.Positions())
 	}
 	return c, err
 }
@@ -83,7 +84,7 @@ func (c *compressor) encode(raw []byte) (payload []byte, coding byte) {
 		case c.lz != nil && len(raw) <= lz.MaxRaw:
 			c.buf, coding = c.lz.Encode(c.buf[:0], raw), codecLZ
 		case c.dict != nil:
-			c.buf = c.dict.s2.Encode(c.buf[:cap(c.buf)], raw)
+			c.buf = c.dict.S2().Encode(c.buf[:cap(c.buf)], raw)
 		default:
 			c.buf = s2.Encode(c.buf[:cap(c.buf)], raw)
 		}
@@ -119,7 +120,7 @@ func decodePayload(dst, payload []byte, codec byte, dict *Dictionary, n int) ([]
 		}
 		at := len(dst)
 		dst = slices.Grow(dst, n)[:at+n]
-		if _, ok := lz.Decode(dst[at:], payload, dict.content(), n); !ok {
+		if _, ok := lz.Decode(dst[at:], payload, dict.Content(), n); !ok {
 			return nil, errPayload
 		}
 		return dst, nil
@@ -135,11 +136,11 @@ func decodePayload(dst, payload []byte, codec byte, dict *Dictionary, n int) ([]
 	var err error
 	switch {
 	case codec == codecS2 && dict != nil:
-		out, err = dict.s2.Decode(room, payload)
+		out, err = dict.S2().Decode(room, payload)
 	case codec == codecS2:
 		out, err = s2.Decode(room[:n], payload)
 	default:
-		decoder, broken := dict.zstdDecoder()
+		decoder, broken := dict.ZstdDecoder()
 		if broken != nil {
 			return nil, broken
 		}

@@ -10,13 +10,13 @@ import (
 // bytes; S2 beside it.
 func BenchmarkLZDecode(b *testing.B) {
 	c := load(b, "food", 20_000)
-	e := lz.NewEncoder(c.dict.bytes, c.dict.known())
+	e := lz.NewEncoder(c.dict.Content(), c.dict.Positions())
 	var blocks, s2Blocks, raws [][]byte
 	for i := range 2000 {
 		raw := c.model[i*7].ver.Body
 		raws = append(raws, raw)
 		block := e.Encode(make([]byte, 0, lz.MaxLen(len(raw))+64), raw) // with bytes behind, as in a file
-		blocks, s2Blocks = append(blocks, block), append(s2Blocks, c.dict.s2.Encode(nil, raw))
+		blocks, s2Blocks = append(blocks, block), append(s2Blocks, c.dict.S2().Encode(nil, raw))
 	}
 	dst := make([]byte, 8<<10)
 	for _, decoder := range []struct {
@@ -24,11 +24,11 @@ func BenchmarkLZDecode(b *testing.B) {
 		decode func(i int) bool
 	}{
 		{"whole", func(i int) bool {
-			_, ok := lz.Decode(dst[:len(raws[i])], blocks[i], c.dict.bytes, len(raws[i]))
+			_, ok := lz.Decode(dst[:len(raws[i])], blocks[i], c.dict.Content(), len(raws[i]))
 			return ok
 		}},
-		{"whole-s2", func(i int) bool { _, err := c.dict.s2.Decode(dst[:len(raws[i])], s2Blocks[i]); return err == nil }},
-		{"begin", func(i int) bool { _, ok := lz.Decode(dst[:len(raws[i])], blocks[i], c.dict.bytes, 64); return ok }},
+		{"whole-s2", func(i int) bool { _, err := c.dict.S2().Decode(dst[:len(raws[i])], s2Blocks[i]); return err == nil }},
+		{"begin", func(i int) bool { _, ok := lz.Decode(dst[:len(raws[i])], blocks[i], c.dict.Content(), 64); return ok }},
 	} {
 		b.Run(decoder.name, func(b *testing.B) {
 			b.ReportAllocs()
@@ -49,12 +49,12 @@ func BenchmarkLZEncode(b *testing.B) {
 		for i := range 2000 {
 			raws = append(raws, c.model[i*7].ver.Body)
 		}
-		e, buf := lz.NewEncoder(c.dict.bytes, c.dict.known()), make([]byte, 32<<10)
+		e, buf := lz.NewEncoder(c.dict.Content(), c.dict.Positions()), make([]byte, 32<<10)
 		for _, encoder := range []struct {
 			name   string
 			encode func(src []byte) []byte
 		}{
-			{"s2", func(src []byte) []byte { return c.dict.s2.Encode(buf, src) }},
+			{"s2", func(src []byte) []byte { return c.dict.S2().Encode(buf, src) }},
 			{"own", func(src []byte) []byte { return e.Encode(buf, src) }},
 		} {
 			b.Run(shape+"/"+encoder.name, func(b *testing.B) {

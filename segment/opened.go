@@ -108,9 +108,9 @@ func (o *opened) expandFirst(r *Reader, dst []byte) ([]byte, error) {
 	o.raw = dst[at:]
 	need, ok := max(m.idOff+m.idLen, o.g.reachPK(&m)), false
 	if codec == codecLZ {
-		_, ok = lz.Decode(o.raw, o.g.payload, o.dict.content(), need)
+		_, ok = lz.Decode(o.raw, o.g.payload, o.dict.Content(), need)
 	} else {
-		_, ok = lz.DecodeS2(o.raw, o.g.payload, o.dict.content(), need)
+		_, ok = lz.DecodeS2(o.raw, o.g.payload, o.dict.Content(), need)
 	}
 	if !ok {
 		return dst, r.corrupt(o.off, errPayload)

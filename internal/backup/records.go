@@ -3,6 +3,7 @@ package backup
 import (
 	"context"
 
+	"github.com/cleavestore/cleave/internal/keybounds"
 	"github.com/cleavestore/cleave/internal/logrecord"
 	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/internal/memtable"
@@ -39,7 +40,7 @@ func (c *Capture) records(ctx context.Context, emit emitter) error {
 
 // table emits versions of a memtable: of each key within the bounds the newest version at
 // or below the cut, unless it was deleted with its logical partition.
-func (p *Part) table(ctx context.Context, t *memtable.Table, clip *lsm.Bounds, emit emitter) error {
+func (p *Part) table(ctx context.Context, t *memtable.Table, clip *keybounds.Bounds, emit emitter) error {
 	var stream wal.Stream
 	batch := logrecord.CarriedBatch{Emit: func(highest uint64, payload []byte) error {
 		if err := ctx.Err(); err != nil {

@@ -25,6 +25,7 @@ import (
 	"unsafe"
 
 	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/keybounds"
 	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/partmap"
 )
@@ -251,7 +252,7 @@ func (r *Reads) rangeChangedInFiles(ctx context.Context, v *lsm.Version, ids ite
 }
 
 // changedIn is rangeChangedInMemory for the versions that a cursor yields.
-func (r *Reads) changedIn(ctx context.Context, c lsm.Positioner, ids item.IDRange) (bool, error) {
+func (r *Reads) changedIn(ctx context.Context, c keybounds.Positioner, ids item.IDRange) (bool, error) {
 	first := r.key(ids.Lo)
 	for ok := c.SeekGE(&first); ok; ok = c.Next() {
 		key := c.Key()

@@ -7,6 +7,7 @@ import (
 
 	"github.com/cleavestore/cleave/index"
 	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/keybounds"
 	"github.com/cleavestore/cleave/internal/lifetime"
 	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/internal/memtable"
@@ -647,7 +648,7 @@ func (s *scanner) limits(copies *[2]item.KeyCopy, p Part) (lo, hi *item.Key) {
 	}
 	within := s.within
 	if within == nil {
-		within = lsm.NewBounds(p.Data().Range, s.h.Levels())
+		within = keybounds.New(p.Data().Range, s.h.Levels())
 	}
 	return &within.Lo, &within.Hi
 }

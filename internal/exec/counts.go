@@ -7,6 +7,7 @@ import (
 	"github.com/cleavestore/cleave/internal/cost"
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/jsondoc"
+	"github.com/cleavestore/cleave/internal/keybounds"
 	"github.com/cleavestore/cleave/internal/lifetime"
 	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/internal/query"
@@ -189,7 +190,7 @@ func (e *Execution) inParts(ctx context.Context, u *unit, visit func(p Part, v *
 			common := part.Common(of)
 			within := p.Data().Bounds()
 			if common != of {
-				within = lsm.NewBounds(common, e.h.Levels())
+				within = keybounds.New(common, e.h.Levels())
 			}
 			return visit(p, v, p.Past(), &within.Lo, &within.Hi, common == of)
 		})

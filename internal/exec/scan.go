@@ -9,6 +9,7 @@ import (
 
 	"github.com/cleavestore/cleave/internal/cost"
 	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/keybounds"
 	"github.com/cleavestore/cleave/internal/lifetime"
 	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/internal/pins"
@@ -162,7 +163,7 @@ type scanner struct {
 	bound     item.KeyCopy // where the next batch begins, if bounded
 	bounded   bool
 	inclusive bool
-	within    *lsm.Bounds // bounds of the scan in this partition; nil: the partition's own
+	within    *keybounds.Bounds // bounds of the scan in this partition; nil: the partition's own
 
 	// accept, if set, is called inside of the guard for each item. It says whether the
 	// item is a result, and with which body. known says that the item is known to be
@@ -264,7 +265,7 @@ func (s *scanner) runAt(p Part, part partmap.Range, at uint64, yield func(*Row) 
 			return true, nil
 		}
 		// If p has replaced a larger partition, the scan may have got into part there.
-		s.bounded = s.bounded && lsm.NewBounds(part, s.h.Levels()).Holds(&s.bound.Key)
+		s.bounded = s.bounded && keybounds.New(part, s.h.Levels()).Holds(&s.bound.Key)
 		p = s.route(part)
 	}
 }
@@ -300,7 +301,7 @@ func (s *scanner) limit(p Part, r partmap.Range) {
 	if of := &p.Data().Range; s.onlyKey || r.Min.Compare(&of.Min) <= 0 && of.Max.Compare(&r.Max) <= 0 {
 		return
 	}
-	s.within = lsm.NewBounds(r, s.h.Levels())
+	s.within = keybounds.New(r, s.h.Levels())
 	if s.bounded {
 		return
 	}

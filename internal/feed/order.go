@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/keybounds"
 	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/partmap"
 	"github.com/cleavestore/cleave/segment"
@@ -154,7 +155,7 @@ func (f *Feed) orderNext(v *lsm.Version, i int) (done bool, err error) {
 
 // narrow restricts the orders of a range to its first piece.
 func (m fileOrders) narrow(from, to partmap.Range, levels int) error {
-	end := lsm.BoundaryKey(&to.Max, levels)
+	end := keybounds.At(&to.Max, levels)
 	for key, o := range m {
 		if key.rng != from {
 			continue
@@ -175,11 +176,11 @@ func (m fileOrders) narrow(from, to partmap.Range, levels int) error {
 // it. If o is nil, the caller cuts the part and calls order again. A part of a
 // single logical partition is not cut: then the order holds its first versions.
 func (f *Feed) order(file *lsm.File, e *entry, limit int) (o *fileOrder, at partmap.EPK, err error) {
-	lo, hi, err := ordinalsIn(file, lsm.NewBounds(e.rng, f.o.Levels))
+	lo, hi, err := ordinalsIn(file, keybounds.New(e.rng, f.o.Levels))
 	if err != nil {
 		return nil, at, err
 	}
-	least, err := partmap.EPKFromBytes(lsm.BoundaryKey(&e.rng.Min, f.o.Levels).EPK)
+	least, err := partmap.EPKFromBytes(keybounds.At(&e.rng.Min, f.o.Levels).EPK)
 	if err != nil {
 		return nil, at, err
 	}
@@ -236,7 +237,7 @@ func (o *fileOrder) cut(limit int) {
 }
 
 // ordinalsIn returns the ordinals of a file within both its own bounds and b.
-func ordinalsIn(f *lsm.File, b *lsm.Bounds) (lo, hi uint32, err error) {
+func ordinalsIn(f *lsm.File, b *keybounds.Bounds) (lo, hi uint32, err error) {
 	span, err := f.OrdinalSpan()
 	if err != nil {
 		return 0, 0, err

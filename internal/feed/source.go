@@ -5,6 +5,7 @@ import (
 	"sort"
 
 	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/keybounds"
 	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/internal/memtable"
 )
@@ -26,8 +27,8 @@ type source struct {
 	ends bool   // seq is the end of the order: there is no current version, and more may follow
 
 	table *memtable.Table
-	clip  *lsm.Bounds // of table; versions outside are skipped
-	list  *tableOrder // nil: the order of arrival
+	clip  *keybounds.Bounds // of table; versions outside are skipped
+	list  *tableOrder       // nil: the order of arrival
 	file  *lsm.File
 	order *fileOrder
 
@@ -38,7 +39,7 @@ type source struct {
 // of a part above its sequence, at the first of them. It returns false if the order
 // of a file is missing.
 func (f *Feed) openSources(v *lsm.Version, e *entry) (bool, error) {
-	clip := lsm.NewBounds(e.rng, f.o.Levels)
+	clip := keybounds.New(e.rng, f.o.Levels)
 	f.openTable(v.Active, clip, e.seq)
 	for i := range v.Frozen {
 		f.openTable(v.Frozen[i].Table, clip, e.seq)
@@ -61,7 +62,7 @@ func (f *Feed) openSources(v *lsm.Version, e *entry) (bool, error) {
 	return true, nil
 }
 
-func (f *Feed) openTable(t *memtable.Table, clip *lsm.Bounds, seq uint64) {
+func (f *Feed) openTable(t *memtable.Table, clip *keybounds.Bounds, seq uint64) {
 	if t.MaxSeq() <= seq {
 		return
 	}

@@ -1,41 +1,11 @@
 package lsm
 
 import (
-	"bytes"
-
 	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/keybounds"
 	"github.com/cleavestore/cleave/internal/manifest"
 	"github.com/cleavestore/cleave/partmap"
 )
-
-// Bounds are a part of the key space, as keys: lo sorts before every key in it and after
-// every key below it; hi sorts after every key in it and before every key above it. No
-// item has these keys.
-type Bounds struct{ Lo, Hi item.Key }
-
-// NewBounds returns the bounds of a range for keys of this many levels.
-func NewBounds(r partmap.Range, levels int) *Bounds {
-	return &Bounds{Lo: BoundaryKey(&r.Min, levels), Hi: BoundaryKey(&r.Max, levels)}
-}
-
-// BoundaryKey returns the key that sorts before all keys at or above an EPK and after all
-// keys below it. It has no partition key. Its EPK has the full width, padded with zeros.
-// A boundary with bytes beyond that width lies behind the key that has the bytes up to there.
-func BoundaryKey(at *partmap.EPK, levels int) item.Key {
-	epk := make([]byte, levels*item.MaxEPK/item.MaxLevels)
-	if n := copy(epk, at.Bytes()); len(bytes.TrimLeft(at.Bytes()[n:], "\x00")) > 0 {
-		for i := n - 1; i >= 0; i-- {
-			if epk[i]++; epk[i] != 0 {
-				break
-			}
-		}
-	}
-	return item.Key{Hash: item.HashOf(epk), EPK: epk}
-}
-
-func (b *Bounds) Holds(k *item.Key) bool {
-	return item.Compare(&b.Lo, k) <= 0 && item.Compare(k, &b.Hi) < 0
-}
 
 // setBounds sets the reference of a file to the part of the file within a range.
 func (f *File) setBounds(r partmap.Range, levels int) {
@@ -46,8 +16,8 @@ func (f *File) setBounds(r partmap.Range, levels int) {
 }
 
 // Bounds returns the bounds of the reference as keys.
-func (f *File) Bounds(levels int) *Bounds {
-	return NewBounds(partmap.Range{Min: f.Min, Max: f.Max}, levels)
+func (f *File) Bounds(levels int) *keybounds.Bounds {
+	return keybounds.New(partmap.Range{Min: f.Min, Max: f.Max}, levels)
 }
 
 // clipTo sets clip to the bounds as keys if some of the file lies outside them, else to nil.
@@ -135,47 +105,6 @@ func (f *File) after(k *item.Key) bool {
 
 // outside says whether the file has nothing from lo to hi within its bounds.
 func (f *File) outside(lo, hi *item.Key) bool { return f.before(lo) || f.after(hi) }
-
-// Start moves a cursor to the first key within the bounds, or to the last one if reverse
-// is set. nil bounds hold all keys.
-func (b *Bounds) Start(c Positioner, reverse bool) bool {
-	switch {
-	case b == nil && reverse:
-		return c.Last()
-	case b == nil:
-		return c.First()
-	case reverse:
-		return c.SeekLT(&b.Hi) && b.Holds(c.Key())
-	}
-	return c.SeekGE(&b.Lo) && b.Holds(c.Key())
-}
-
-// seek is seekCursor within the bounds.
-func (b *Bounds) seek(c Positioner, k *item.Key, reverse, inclusive bool) bool {
-	switch {
-	case b == nil:
-		return seekCursor(c, k, reverse, inclusive)
-	case !reverse && item.Compare(k, &b.Lo) < 0, reverse && item.Compare(&b.Hi, k) <= 0:
-		return b.Start(c, reverse)
-	}
-	return seekCursor(c, k, reverse, inclusive) && b.Holds(c.Key())
-}
-
-// HoldsEntry says whether a logical partition lies within the bounds. epk is the part of
-// its EPK that the table of a file has: all but the last 8 bytes. sure is false if these
-// bytes are the beginning of a boundary that continues: then only the full key decides.
-// nil bounds hold everything.
-func (b *Bounds) HoldsEntry(epk []byte) (within, sure bool) {
-	if b == nil {
-		return true, true
-	}
-	for _, at := range [][]byte{b.Lo.EPK, b.Hi.EPK} {
-		if bytes.HasPrefix(at, epk) && len(bytes.TrimRight(at[len(epk):], "\x00")) > 0 {
-			return false, false
-		}
-	}
-	return bytes.Compare(b.Lo.EPK[:len(epk)], epk) <= 0 && bytes.Compare(epk, b.Hi.EPK[:len(epk)]) < 0, true
-}
 
 // LimitsOf returns the keys that bound the logical partition of a key.
 func LimitsOf(k *item.Key) (lo, hi *item.Key) {

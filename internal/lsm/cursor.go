@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/keybounds"
 	"github.com/cleavestore/cleave/internal/memtable"
 	"github.com/cleavestore/cleave/internal/pacing"
 	"github.com/cleavestore/cleave/segment"
@@ -47,9 +48,9 @@ type place struct {
 type cursorSource struct {
 	mem  memtable.Cursor
 	run  *Run
-	clip *Bounds         // only keys within it are shown; nil: all
-	file int             // index of the open file in run
-	seg  *segment.Cursor // over that file; kept for reuse
+	clip *keybounds.Bounds // only keys within it are shown; nil: all
+	file int               // index of the open file in run
+	seg  *segment.Cursor   // over that file; kept for reuse
 	ok   bool
 	key  *item.Key     // of the open cursor, if ok
 	ver  *item.Version // the same
@@ -136,45 +137,13 @@ func (m *Cursor) Seek(k *item.Key, inclusive bool) {
 		s := &m.sources[i]
 		if s.run == nil {
 			s.mem.Within(m.Lo, m.Hi)
-			s.ok = s.clip.seek(&s.mem, k, m.reverse, inclusive)
+			s.ok = s.clip.Seek(&s.mem, k, m.reverse, inclusive)
 		} else {
 			s.seekRun(m, k, inclusive)
 		}
 	}
 	m.sort()
 	m.pick()
-}
-
-// Positioner is what the cursors of memtables and segments have in common.
-type Positioner interface {
-	SeekGE(*item.Key) bool
-	SeekLT(*item.Key) bool
-	Next() bool
-	Prev() bool
-	First() bool
-	Last() bool
-	Key() *item.Key
-	Version() *item.Version
-}
-
-func seekCursor(c Positioner, k *item.Key, reverse, inclusive bool) bool {
-	if !reverse {
-		ok := c.SeekGE(k)
-		if ok && !inclusive && item.Compare(c.Key(), k) == 0 {
-			ok = c.Next()
-		}
-		return ok
-	}
-	if inclusive {
-		// At or before k: on k itself, or else before the first key after it.
-		if c.SeekGE(k) {
-			return item.Compare(c.Key(), k) == 0 || c.Prev()
-		}
-		if seg, ok := c.(*segment.Cursor); ok && seg.Err() != nil {
-			return false // SeekLT would clear the error
-		}
-	}
-	return c.SeekLT(k)
 }
 
 // seekRun opens the file that has the key, or else the next file in the direction of the scan.
@@ -196,7 +165,7 @@ func (s *cursorSource) seekRun(m *Cursor, k *item.Key, inclusive bool) {
 		return
 	}
 	s.use(s.file, m)
-	s.ok = s.clip.seek(s.seg, k, m.reverse, inclusive)
+	s.ok = s.clip.Seek(s.seg, k, m.reverse, inclusive)
 	if !s.ok && s.seg.Err() == nil {
 		s.nextFile(m)
 	}
@@ -338,7 +307,7 @@ func (m *Cursor) passPartition(k *item.Key, seq uint64) (moved bool) {
 			}
 			moved = true
 		}
-		s.ok = s.clip.seek(s.seg, &m.edge.Key, m.reverse, false)
+		s.ok = s.clip.Seek(s.seg, &m.edge.Key, m.reverse, false)
 		if !s.ok && s.seg.Err() == nil {
 			s.nextFile(m)
 		}

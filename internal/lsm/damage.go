@@ -2,6 +2,7 @@ package lsm
 
 import (
 	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/keybounds"
 	"github.com/cleavestore/cleave/internal/tiers"
 )
 
@@ -37,7 +38,7 @@ func pickCompaction(runs []*Run, last bool, choose Picker) (tiers.Plan, error) {
 }
 
 // anyHolds says whether a key lies within one of some parts of the key space.
-func anyHolds(parts []*Bounds, k *item.Key) bool {
+func anyHolds(parts []*keybounds.Bounds, k *item.Key) bool {
 	for _, b := range parts {
 		if b.Holds(k) {
 			return true
@@ -80,7 +81,7 @@ func (t *Tree) separate() {
 }
 
 // keysAside returns the parts of the key space that the files of runs hold.
-func (t *Tree) keysAside(runs []*Run) (parts []*Bounds) {
+func (t *Tree) keysAside(runs []*Run) (parts []*keybounds.Bounds) {
 	for _, r := range runs {
 		for _, f := range r.Files {
 			parts = append(parts, f.Bounds(t.Family.Levels))

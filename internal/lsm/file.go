@@ -6,6 +6,7 @@ import (
 
 	"github.com/cleavestore/cleave/index"
 	"github.com/cleavestore/cleave/internal/fault"
+	"github.com/cleavestore/cleave/internal/keybounds"
 	"github.com/cleavestore/cleave/internal/manifest"
 	"github.com/cleavestore/cleave/partmap"
 	"github.com/cleavestore/cleave/segment"
@@ -87,7 +88,7 @@ type File struct {
 	Ref  manifest.File
 	Min  partmap.EPK
 	Max  partmap.EPK
-	Clip *Bounds // the bounds as keys; nil: all of the file lies within
+	Clip *keybounds.Bounds // the bounds as keys; nil: all of the file lies within
 	Name string
 	path string // for messages, if the reader was opened by another name; else empty
 

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/keybounds"
 	"github.com/cleavestore/cleave/internal/lifetime"
 	"github.com/cleavestore/cleave/internal/pins"
 )
@@ -13,21 +14,21 @@ import (
 // container that keeps changes keeps all above a floor, and the newest at or
 // below it. Callers show it the versions of a key newest first.
 type retention struct {
-	at      []uint64      // sequences at which readers read, falling; the first is MaxSequence
-	oldest  bool          // no older versions exist: tombstones hide nothing
-	aside   []*Bounds     // with oldest: bounds of older files that are set aside as damaged
-	hides   bool          // older versions of the present key may exist
-	purge   lifetime.Past // items that have expired by it count as deleted
-	changes uint64        // of the default time to live, before purge was asked for
-	expired bool          // a version was dropped that has expired
-	follows bool          // the default time to live can be changed
-	above   uint64        // all versions above it stay; MaxSequence: no changes are kept
-	readers pins.Sample   // sequences that readers have pinned, to be noted with the run
-	newer   uint64        // sequence of the previous version of the key
-	first   bool          // no version of the key was shown yet
-	whole   []uint64      // sequences of the tombstones of the key's logical partition, falling
-	of      item.KeyCopy  // the logical partition of whole, if whole is not empty
-	isWhole bool          // the present key is that of a partition tombstone
+	at      []uint64            // sequences at which readers read, falling; the first is MaxSequence
+	oldest  bool                // no older versions exist: tombstones hide nothing
+	aside   []*keybounds.Bounds // with oldest: bounds of older files that are set aside as damaged
+	hides   bool                // older versions of the present key may exist
+	purge   lifetime.Past       // items that have expired by it count as deleted
+	changes uint64              // of the default time to live, before purge was asked for
+	expired bool                // a version was dropped that has expired
+	follows bool                // the default time to live can be changed
+	above   uint64              // all versions above it stay; MaxSequence: no changes are kept
+	readers pins.Sample         // sequences that readers have pinned, to be noted with the run
+	newer   uint64              // sequence of the previous version of the key
+	first   bool                // no version of the key was shown yet
+	whole   []uint64            // sequences of the tombstones of the key's logical partition, falling
+	of      item.KeyCopy        // the logical partition of whole, if whole is not empty
+	isWhole bool                // the present key is that of a partition tombstone
 	dropped int64
 	told    uint64 // highest result of toldBy for a dropped version
 }

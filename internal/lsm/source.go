@@ -6,6 +6,7 @@ import (
 
 	"github.com/cleavestore/cleave/index"
 	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/keybounds"
 	"github.com/cleavestore/cleave/internal/lifetime"
 	"github.com/cleavestore/cleave/internal/memtable"
 	"github.com/cleavestore/cleave/segment"
@@ -36,10 +37,10 @@ type Source struct {
 	i   int // index in set.list
 
 	file  *File
-	run   *Run            // of file
-	part  *memPart        // of a memtable
-	Table *memtable.Table // a whole one, without an index
-	Clip  *Bounds         // of part and table: the versions within belong to the partition; nil: all do
+	run   *Run              // of file
+	part  *memPart          // of a memtable
+	Table *memtable.Table   // a whole one, without an index
+	Clip  *keybounds.Bounds // of part and table: the versions within belong to the partition; nil: all do
 
 	Lo, Hi uint32        // ordinals that belong to the partition
 	Index  *index.Reader // nil: there is no index for the policy
@@ -108,7 +109,7 @@ func (q *Sources) add() *Source {
 }
 
 // addTable adds a memtable.
-func (q *Sources) addTable(t *memtable.Table, clip *Bounds, known uint64, indexed bool) error {
+func (q *Sources) addTable(t *memtable.Table, clip *keybounds.Bounds, known uint64, indexed bool) error {
 	if t.Versions() == 0 {
 		return nil
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/cleavestore/cleave/internal/backoff"
 	"github.com/cleavestore/cleave/internal/ctxlock"
 	"github.com/cleavestore/cleave/internal/drain"
+	"github.com/cleavestore/cleave/internal/keybounds"
 	"github.com/cleavestore/cleave/internal/lifetime"
 	"github.com/cleavestore/cleave/internal/lockorder"
 	"github.com/cleavestore/cleave/internal/locks"
@@ -22,7 +23,7 @@ type Tree struct {
 	ID     partmap.PartitionID
 	Dir    string
 	Range  partmap.Range
-	limits atomic.Pointer[Bounds] // rng as keys; nil until it is first needed
+	limits atomic.Pointer[keybounds.Bounds] // rng as keys; nil until it is first needed
 	Span   memtable.Range
 
 	// Visible is the newest sequence that readers see. It only rises, and
@@ -91,10 +92,10 @@ type Tree struct {
 var ErrMoved = errors.New("partition moved")
 
 // Bounds returns the range of the partition as keys.
-func (t *Tree) Bounds() *Bounds {
+func (t *Tree) Bounds() *keybounds.Bounds {
 	b := t.limits.Load()
 	if b == nil {
-		b = NewBounds(t.Range, t.Family.Levels)
+		b = keybounds.New(t.Range, t.Family.Levels)
 		t.limits.Store(b)
 	}
 	return b

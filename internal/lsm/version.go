@@ -7,6 +7,7 @@ import (
 
 	"github.com/cleavestore/cleave/internal/drain"
 	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/keybounds"
 	"github.com/cleavestore/cleave/internal/lifetime"
 	"github.com/cleavestore/cleave/internal/manifest"
 	"github.com/cleavestore/cleave/internal/memtable"
@@ -123,10 +124,10 @@ type Frozen struct {
 	Drain   *drain.Job // measures its flush; nil: it is not measured
 
 	// For an inherited memtable:
-	From    wal.Stream    // the stream of the parent; 0: not inherited
-	Clip    *Bounds       // the part of it that belongs to the partition; nil: all
-	Sharers *atomic.Int32 // number of partitions that share it; nil: one
-	Mixed   bool          // replay put records of inherited streams into it
+	From    wal.Stream        // the stream of the parent; 0: not inherited
+	Clip    *keybounds.Bounds // the part of it that belongs to the partition; nil: all
+	Sharers *atomic.Int32     // number of partitions that share it; nil: one
+	Mixed   bool              // replay put records of inherited streams into it
 }
 
 // LetGo drops a reference to the memtable. When the last one is gone nothing may read it.

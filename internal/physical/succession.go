@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/cleavestore/cleave/internal/fault"
+	"github.com/cleavestore/cleave/internal/keybounds"
 	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/wal"
 )
@@ -179,7 +180,7 @@ func inheritedTables(child *Partition, left []*inheritance) []lsm.Frozen {
 		if !in.from.Range.Overlaps(child.Range) {
 			continue
 		}
-		clip := lsm.NewBounds(child.Range, child.Family.Levels)
+		clip := keybounds.New(child.Range, child.Family.Levels)
 		if child.Range.Min.Compare(&in.from.Range.Min) <= 0 && child.Range.Max.Compare(&in.from.Range.Max) >= 0 {
 			clip = nil
 		}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/cleavestore/cleave/internal/exec"
 	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/keybounds"
 	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/internal/memtable"
 	"github.com/cleavestore/cleave/partmap"
@@ -105,9 +106,9 @@ type tour struct {
 type logicalSource struct {
 	list  []logicalTally // of a memtable
 	at    int
-	files []*lsm.File // of a run, those not begun yet
-	clip  *lsm.Bounds // of the file that walk is in
-	from  []byte      // EPK of full width: what lies below it in files is passed over
+	files []*lsm.File       // of a run, those not begun yet
+	clip  *keybounds.Bounds // of the file that walk is in
+	from  []byte            // EPK of full width: what lies below it in files is passed over
 	walk  *segment.PartitionWalker
 	epk   []byte // of the current logical partition, all but the last 8 bytes; nil: at the end
 }
@@ -140,7 +141,7 @@ func newTour(ctx context.Context, h exec.Host, rest partmap.Range) (*tour, error
 		}
 		t.sources = append(t.sources, &logicalSource{list: tallies(table), at: -1})
 	}
-	from := lsm.BoundaryKey(&rest.Min, h.Levels()).EPK
+	from := keybounds.At(&rest.Min, h.Levels()).EPK
 	for _, r := range v.Runs {
 		t.sources = append(t.sources, &logicalSource{files: r.Files, from: from})
 	}

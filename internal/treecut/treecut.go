@@ -17,6 +17,7 @@ package treecut
 import (
 	"sort"
 
+	"github.com/cleavestore/cleave/internal/keybounds"
 	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/partmap"
 	"github.com/cleavestore/cleave/splitter"
@@ -177,7 +178,7 @@ func (s *runSource) Find(at *partmap.EPK) (int, error) {
 	if n == len(s.run.Files) {
 		return s.Len(), nil
 	}
-	key := lsm.BoundaryKey(at, s.levels)
+	key := keybounds.At(at, s.levels)
 	f := s.run.Files[n]
 	i, err := f.LowerLogicalPartition(key.EPK)
 	return min(max(s.first[n], s.first[n]+i-s.lower[n]), s.first[n+1]), f.Met(err)
