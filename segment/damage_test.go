@@ -84,6 +84,9 @@ func checkDamaged(t testing.TB, r *Reader, m model) {
 				t.Fatalf("get: %t, %s, want %s", found, show(k, &v), show(k, want))
 			}
 		}
+		if r.MayHave([]item.Lookup{*k.Lookup()}) != 1 {
+			t.Fatalf("may have: %x/%q is ruled out", k.PK, k.ID)
+		}
 		if _, raw, ok, err := r.PartitionStats(k); err != nil {
 			isDamage(t, err, size)
 		} else if !ok || raw > r.Properties().RawBytes {

@@ -1,7 +1,6 @@
 package lsm
 
 import (
-	"cmp"
 	"errors"
 	"slices"
 	"sync"
@@ -10,7 +9,6 @@ import (
 	"github.com/cleavestore/cleave/internal/deletion"
 	"github.com/cleavestore/cleave/internal/fault"
 	"github.com/cleavestore/cleave/internal/item"
-	"github.com/cleavestore/cleave/partmap"
 )
 
 // The deletion vectors of a source, a memtable or a file, name the versions in older
@@ -289,6 +287,17 @@ func (f *File) OverwrittenBy(l *item.Lookup) (first, versions uint32, err error)
 	return first, versions, f.Met(err)
 }
 
+// mayOverwrite returns for which keys OverwrittenBy may find versions: bit i is of keys[i].
+func (f *File) mayOverwrite(keys []item.Lookup) uint64 {
+	may := f.MayHave(keys)
+	for i := range keys {
+		if keys[i].Key.OfPartition() {
+			may |= 1 << i
+		}
+	}
+	return may
+}
+
 // eachKey calls visit with the keys of the source and the sequence of the oldest
 // version of each.
 func (s *Source) eachKey(visit func(k *item.Key, oldest uint64) error) error {
@@ -328,156 +337,6 @@ func (s *Source) eachKey(visit func(k *item.Key, oldest uint64) error) error {
 		last.Set(in.walker.Key())
 		oldest = in.walker.Version().Seq
 	}
-}
-
-// vectorFinder finds the deletion vectors of the file that an output writes, in the files of
-// older runs.
-type vectorFinder struct {
-	older  []*Run
-	inputs map[uint64]*deletion.Vector // what the inputs of a compaction know, by number of the older file
-	// unread are the older files that could not be read, by number: what is overwritten in
-	// them is not recorded, and does not keep the file from being written.
-	unread map[uint64]bool
-
-	begun  bool
-	first  item.KeyCopy // key of the file being written
-	last   item.KeyCopy
-	epk    partmap.EPK // of last
-	oldest uint64      // sequence of the oldest version of last so far
-	found  map[uint64]*deletion.Vector
-}
-
-// newVectorFinder returns a finder for an output. inputs are the runs that a
-// compaction reads.
-func newVectorFinder(older, inputs []*Run) *vectorFinder {
-	s := &vectorFinder{older: older, inputs: make(map[uint64]*deletion.Vector), unread: make(map[uint64]bool)}
-	for _, r := range older {
-		for _, old := range r.Files {
-			var all *deletion.Vector
-			for _, in := range inputs {
-				for _, f := range in.Files {
-					l := f.VectorCache.Known(f, old)
-					if l == nil {
-						all = nil
-						break
-					}
-					if all == nil {
-						all = new(deletion.Vector)
-					}
-					all = deletion.Join(all, l)
-				}
-				if all == nil {
-					break
-				}
-			}
-			if all != nil {
-				s.inputs[old.Ref.Number] = all
-			}
-		}
-	}
-	return s
-}
-
-// note is called for each version that the output adds.
-func (s *vectorFinder) note(k *item.Key, seq uint64) {
-	if s == nil {
-		return
-	}
-	if s.begun && item.Compare(k, &s.last.Key) == 0 {
-		s.oldest = seq
-		return
-	}
-	s.find()
-	if !s.begun || !item.SamePartition(k, &s.last.Key) {
-		s.epk = partmap.HashEncoded(k.PK)
-	}
-	s.last.Set(k)
-	s.oldest = seq
-	if !s.begun {
-		s.begun = true
-		s.first.Set(k)
-		s.found = make(map[uint64]*deletion.Vector)
-	}
-}
-
-// find looks up the last key in the older files for which the inputs do not know the
-// vectors.
-func (s *vectorFinder) find() {
-	if !s.begun {
-		return
-	}
-	l := s.last.Lookup()
-	for _, r := range s.older {
-		f := r.Find(&s.epk)
-		if f == nil || s.inputs[f.Ref.Number] != nil || s.unread[f.Ref.Number] {
-			continue
-		}
-		ordinal, versions, err := f.OverwrittenBy(l)
-		if err != nil {
-			s.unread[f.Ref.Number] = true
-			continue
-		}
-		if versions > 0 {
-			l := s.found[f.Ref.Number]
-			if l == nil {
-				l = new(deletion.Vector)
-				s.found[f.Ref.Number] = l
-			}
-			l.Add(ordinal, versions, s.oldest)
-		}
-	}
-}
-
-// end returns what the file overwrites in each older file that could be read, and begins
-// the next file. A nil finder returns nil.
-func (s *vectorFinder) end() []deletion.FileVector {
-	if s == nil {
-		return nil
-	}
-	s.find()
-	s.begun = false
-	var all []deletion.FileVector
-	done := make(map[uint64]bool)
-	for _, r := range s.older {
-		for _, f := range r.Files {
-			n := f.Ref.Number
-			if done[n] {
-				continue
-			}
-			done[n] = true
-			l := s.found[n]
-			if in := s.inputs[n]; in != nil && len(in.Ordinals) > 0 {
-				part, err := s.within(in, f)
-				if err != nil {
-					s.unread[n] = true
-				}
-				l = &part
-			}
-			if s.unread[n] {
-				continue
-			}
-			if l == nil {
-				l = new(deletion.Vector)
-			}
-			all = append(all, deletion.FileVector{File: n, Vector: *l})
-		}
-	}
-	slices.SortFunc(all, func(a, b deletion.FileVector) int { return cmp.Compare(a.File, b.File) })
-	return all
-}
-
-// within returns the part of a list for the logical partitions of the file being
-// written.
-func (s *vectorFinder) within(l *deletion.Vector, older *File) (deletion.Vector, error) {
-	c := older.Cursor(MaxSequence)
-	from, _ := LimitsOf(&s.first.Key)
-	lo, err := older.Lower(c, from)
-	if err != nil {
-		return deletion.Vector{}, err
-	}
-	_, to := LimitsOf(&s.last.Key)
-	hi, err := older.Lower(c, to)
-	return l.Between(lo, hi), err
 }
 
 // carryVectors notes what newer sources of a partition overwrite in the files that an
