@@ -12,8 +12,8 @@ import (
 )
 
 // Compact flushes, splits partitions that hold more than Options.MaxPartitionBytes, and
-// compacts, one to four partitions at a time: a processor is left to other calls. Afterwards
-// each partition has at most two runs, no shared file has much that belongs to other partitions,
+// compacts, one to four partitions at a time: one processor of several is left to other calls.
+// Then each partition has at most two runs, no shared file has much that belongs to others,
 // and all files have an index for the policy of their container. Versions that were overwritten,
 // deleted or have expired are gone, except those that a reader holds or may ask for:
 // Stats.Holders names the holders. Files that are not needed any more are removed when Compact

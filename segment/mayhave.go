@@ -15,18 +15,19 @@ const ManyKeys = 64
 //
 // What a search reads of a large file is in no cache near the processor. MayHave has it
 // fetched for all keys at once, and then what Lookup reads of those that are left.
-func (r *Reader) MayHave(keys []item.Lookup) (may uint64) {
-	if err := r.mayHave(keys, &may); err != nil {
+func (r *Reader) MayHave(keys []item.Lookup) uint64 {
+	may, err := r.mayHave(keys)
+	if err != nil {
 		return 1<<len(keys) - 1
 	}
 	return may
 }
 
-func (r *Reader) mayHave(keys []item.Lookup, may *uint64) (err error) {
+func (r *Reader) mayHave(keys []item.Lookup) (may uint64, err error) {
 	defer r.file.Unguard(openfile.Guard(), &err)
 	ix, err := r.index()
 	if err != nil {
-		return err
+		return 0, err
 	}
 	view := r.file.View()
 	var probes [ManyKeys]probe
@@ -42,14 +43,14 @@ func (r *Reader) mayHave(keys []item.Lookup, may *uint64) (err error) {
 	for i := range keys {
 		off, err := probes[i].next(s)
 		if err != nil {
-			return err
+			return 0, err
 		}
 		if off != 0 {
-			*may |= 1 << i
+			may |= 1 << i
 			if view != nil {
 				view.Expect(off)
 			}
 		}
 	}
-	return nil
+	return may, nil
 }

@@ -116,7 +116,7 @@ const flushers = 2
 func Outputs() int { return flushers + compactors() }
 
 // CallOutputs is how many flushes or compactions a call of the store has under way at a time:
-// they leave a processor to other callers, and are no more than Outputs.
+// one processor of several is left to other callers. It is no more than Outputs.
 func CallOutputs() int { return min(4, max(1, runtime.GOMAXPROCS(0)-1)) }
 
 // New makes a Scheduler, without goroutines.
