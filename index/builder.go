@@ -8,7 +8,6 @@ import (
 	"math"
 	"math/bits"
 	"math/rand/v2"
-	"slices"
 	"sync"
 
 	"github.com/cleavestore/cleave/internal/item"
@@ -502,11 +501,19 @@ func (b *Builder) reserve() {
 		return
 	}
 	n := min(float64(b.Expect), float64(b.limit)/(8*d.notes+(32+16+16)*d.terms+d.texts+16))
-	b.noted = slices.Grow(b.noted, int(n*d.notes))
-	b.terms = slices.Grow(b.terms, int(n*d.terms))
-	b.texts = slices.Grow(b.texts, int(n*d.texts))
-	b.places = slices.Grow(b.places, int(n))
+	b.noted = resized(b.noted, int(n*d.notes))[:0]
+	b.terms = resized(b.terms, int(n*d.terms))[:0]
+	b.texts = resized(b.texts, int(n*d.texts))[:0]
+	b.places = resized(b.places, int(n))[:0]
 	b.likely = int(n * d.terms)
+}
+
+// resized returns s with length n, its content lost. slices.Grow would copy it.
+func resized[E any](s []E, n int) []E {
+	if cap(s) < n {
+		s = make([]E, n+n/8) // the next index may be somewhat larger
+	}
+	return s[:n]
 }
 
 // growTable makes room for more terms.

@@ -201,6 +201,7 @@ type sortedTerms struct {
 	at       int      // of order, -1 before the first
 	from, to uint32   // of ordinals
 	buf      []byte
+	fetched  uint64 // a sum without a meaning
 }
 
 // sorted sorts the terms of the documents: paths first, then what each has.
@@ -257,9 +258,6 @@ func (b *Builder) sorted() (*sortedTerms, error) {
 	return s, nil
 }
 
-// resized returns s with length n, its content lost.
-func resized(s []uint32, n int) []uint32 { return slices.Grow(s[:0], n)[:n] }
-
 // comparePaths orders encoded paths as their terms sort: an end, which is not
 // part of them, comes before a step.
 func comparePaths(a, b string) int { return bytes.Compare([]byte(a), []byte(b)) }
@@ -267,6 +265,9 @@ func comparePaths(a, b string) int { return bytes.Compare([]byte(a), []byte(b)) 
 func (s *sortedTerms) next() (bool, error) {
 	if s.at++; s.at >= len(s.order) {
 		return false, nil
+	}
+	if s.at%fetchedTerms == 0 {
+		s.fetch(s.order[s.at:min(s.at+fetchedTerms, len(s.order))])
 	}
 	t := &s.b.terms[s.order[s.at]]
 	s.from, s.to = s.to, s.to+t.count
@@ -285,6 +286,25 @@ func (s *sortedTerms) next() (bool, error) {
 		s.buf = append(s.buf, s.b.texts[t.value:][:t.size]...)
 	}
 	return true, nil
+}
+
+// fetchedTerms is the number of terms that are fetched together: in their order they lie anywhere
+// in memory, as do their texts.
+const fetchedTerms = 32
+
+// fetch touches terms and their texts. The loads of these loops do not wait for each other.
+func (s *sortedTerms) fetch(order []uint32) {
+	var texts [fetchedTerms]uint64
+	for i, term := range order {
+		if t := &s.b.terms[term]; t.size > 0 {
+			texts[i] = t.value
+		}
+	}
+	if len(s.b.texts) > 0 {
+		for _, at := range texts[:len(order)] {
+			s.fetched += uint64(s.b.texts[at])
+		}
+	}
 }
 
 func (s *sortedTerms) key() []byte { return s.buf }
@@ -355,7 +375,7 @@ func (s *taken) next() (bool, error) {
 
 // nextFrom begins with the first term at or after key.
 func (s *taken) nextFrom(key []byte) (bool, error) {
-	s.c = s.in.r.Cursor()
+	s.c = s.in.r.ahead().Cursor()
 	return s.take(s.c.Seek(key))
 }
 

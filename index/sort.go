@@ -31,7 +31,7 @@ func (b *Builder) sortTerms(terms []uint32) {
 	case len(keys) <= fewKeys || kinds&(kinds-1) != 0:
 		slices.SortFunc(keys, b.compareKeys)
 	default:
-		b.spareKeys = slices.Grow(b.spareKeys[:0], len(keys))[:len(keys)]
+		b.spareKeys = resized(b.spareKeys, len(keys))
 		keys = sortByHead(keys, b.spareKeys)
 		if keys[0].kind.isText() {
 			b.sortEqualHeads(keys)
