@@ -188,7 +188,7 @@ var stories = slices.Concat(plainStories, batchStories, reshapeStories)
 
 // stops are the calls that a story is stopped at: with -full all of them, else
 // some, from one on that the seed gives.
-func stops(seed uint64) iter.Seq[int64] { return every(lone(sweep(3, 29, 17)), seed) }
+func stops(seed uint64) iter.Seq[int64] { return every(lone(sweep(6, 29, 17)), seed) }
 
 // every yields the calls from one on that the seed gives, step apart.
 func every(step int, seed uint64) iter.Seq[int64] {
