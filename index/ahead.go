@@ -2,7 +2,7 @@ package index
 
 // ahead is the Source of a reader whose cursor goes over all terms from the first on. It reads
 // pieces of aheadBytes, where each block would take three reads: of what finds it, of the fence's
-// key, and of itself, each of whole pages. It serves one goroutine.
+// key, and of itself, each of whole pages. It holds four pieces, and serves one goroutine.
 type ahead struct {
 	Source
 	keys, table, policy     int64 // of the reader: where its parts end
