@@ -391,14 +391,13 @@ func TestSuspended(t *testing.T) {
 		r.steady()
 		id, h := r.cluster.Groups()[0].ID, r.hosts[3]
 		fresh := func() bool { // without a question to the others
-			answered := make(chan error, 1)
-			h.Await(id, Fresh{Age: 5 * time.Second, Entries: 1 << 40}, func(err error) { answered <- err })
-			select {
-			case err := <-answered:
-				return err == nil
-			default:
-				return false
-			}
+			synctest.Wait() // nothing else runs meanwhile
+			status := &h.replicas.get(id).status
+			leader := status.leader.Swap(0) // so it has no one to ask
+			defer status.leader.Store(leader)
+			answer := errors.New("it waits")
+			h.Await(id, Fresh{Age: 5 * time.Second, Entries: 1 << 40}, func(err error) { answer = err })
+			return answer == nil
 		}
 		confirmed := func() {
 			t.Helper()

@@ -105,7 +105,8 @@ func (r *rig) start(id uint64) {
 	must(r.t, err)
 	a := New(Config{
 		Store: r.store, Host: h, TTL: 5 * time.Second, Every: 100 * time.Millisecond, Policy: r.policy,
-		Self: meta.Node{ID: topology.NodeID(id), Address: l.Addr().String(), Bytes: 64 << 10},
+		// Room for what the groups take before their files are compacted: nothing drains to nodes that are full.
+		Self: meta.Node{ID: topology.NodeID(id), Address: l.Addr().String(), Bytes: 128 << 10},
 		Ask: func(_ context.Context, n meta.Node) (host.Status, error) {
 			r.mu.Lock()
 			defer r.mu.Unlock()
