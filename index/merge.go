@@ -201,7 +201,6 @@ type sortedTerms struct {
 	at       int      // of order, -1 before the first
 	from, to uint32   // of ordinals
 	buf      []byte
-	fetched  uint64 // a sum without a meaning
 }
 
 // sorted sorts the terms of the documents: paths first, then what each has.
@@ -302,7 +301,7 @@ func (s *sortedTerms) fetch(order []uint32) {
 	}
 	if len(s.b.texts) > 0 {
 		for _, at := range texts[:len(order)] {
-			s.fetched += uint64(s.b.texts[at])
+			s.b.fetched += uint64(s.b.texts[at])
 		}
 	}
 }
