@@ -40,5 +40,5 @@ func (db *DB) initEnv() {
 	e.Failed = func() bool { return db.failure.Load() != nil }
 	e.Background = db.backgroundError
 	e.Crowded = func() bool { return db.work.Crowded() || db.gate.Fullness() > 0 }
-	e.FlushSoon = db.work.FlushSoon
+	e.FlushSoon, e.CompactSoon = db.work.FlushSoon, db.work.RewriteSoon
 }

@@ -156,6 +156,7 @@ func (c *candidates) prepare(p Part, v *lsm.Version, at uint64, past lifetime.Pa
 	if err := c.set.Open(p.Data(), v, at, past, c.policy, !c.few, lo, hi); err != nil {
 		return false, err
 	}
+	p.Data().Scanned(v)
 	c.set.Ctx = c.ctx
 	for _, s := range c.set.List {
 		if s.Table == nil && !s.Indexed() {

@@ -419,6 +419,7 @@ func (s *scanner) fill(p Part, at uint64) (more bool, err error) {
 			s.cursors.Lo, s.cursors.Hi = s.limits(&s.cursors.Limits, p)
 		}
 		s.seek()
+		p.Data().Scanned(v)
 	}
 	return s.collect(&s.cursors, past)
 }

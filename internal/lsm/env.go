@@ -55,6 +55,8 @@ type Env struct {
 	Crowded func() bool
 	// FlushSoon asks for a flush, since memory is short.
 	FlushSoon func()
+	// CompactSoon asks for a compaction, since scans are many.
+	CompactSoon func()
 }
 
 // Family is what the trees of a container have in common.

@@ -38,7 +38,7 @@ func PickFew(runs []*Run, _ bool) (tiers.Plan, error) {
 }
 
 // PickTiers is the picker of background compactions: it chooses all runs if much of them is
-// dead, else runs of one tier.
+// dead, else runs of one tier, else those that scans have sought in often.
 func (t *Tree) PickTiers(runs []*Run, last bool) (tiers.Plan, error) {
 	if len(runs) == 0 {
 		return tiers.Plan{}, nil
@@ -46,9 +46,30 @@ func (t *Tree) PickTiers(runs []*Run, last bool) (tiers.Plan, error) {
 	if t.wasteful(runs, last) {
 		return tiers.Plan{First: 0, End: len(runs)}, nil
 	}
+	sizes := sizesOf(runs)
+	if plan := tiers.Pick(sizes); plan.Len() > 0 {
+		return plan, nil
+	}
+	return tiers.ByReads(sizes, t.seeks.Load()), nil
+}
+
+// sizesOf returns the sizes of runs, as tiers takes them.
+func sizesOf(runs []*Run) []int64 {
 	sizes := make([]int64, len(runs))
 	for i, r := range runs {
 		sizes[i] = r.bytes()
 	}
-	return tiers.Pick(sizes), nil
+	return sizes
+}
+
+// Scanned counts a scan that seeks in all runs of a version. It asks for a compaction of the newest ones when
+// that has become worth it.
+func (t *Tree) Scanned(v *Version) {
+	more := int64(len(v.Runs) - 1)
+	if more < 1 {
+		return
+	}
+	if seeks := t.seeks.Add(more); seeks >= v.seeksUntil && seeks-more < v.seeksUntil {
+		t.Env.CompactSoon()
+	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/cleavestore/cleave/internal/lifetime"
 	"github.com/cleavestore/cleave/internal/manifest"
 	"github.com/cleavestore/cleave/internal/memtable"
+	"github.com/cleavestore/cleave/internal/tiers"
 	"github.com/cleavestore/cleave/partmap"
 	"github.com/cleavestore/cleave/wal"
 )
@@ -79,6 +80,7 @@ type Version struct {
 	Generation uint64   // rises when the set of runs changes
 	// mergeable is the number of runs newer than the newest one that is set aside.
 	compactable int
+	seeksUntil  int64 // seeks of scans from which a compaction is worth it; see tiers.ByReads
 	RawBytes    int64 // bytes of the documents in runs
 	RunBytes    int64 // bytes of the runs
 	// tombstoned says that some run holds partition tombstones.
@@ -112,6 +114,7 @@ func (v *Version) SetRuns(runs []*Run) {
 			v.tombstoned = v.tombstoned || f.Properties().OfPartitions > 0
 		}
 	}
+	v.seeksUntil = tiers.SeeksUntil(sizesOf(runs[:v.compactable]))
 }
 
 // Frozen is a memtable that takes no more writes and waits for its flush.

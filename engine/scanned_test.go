@@ -1,0 +1,110 @@
+package engine
+
+import (
+	"fmt"
+	"iter"
+	"testing"
+	"testing/synctest"
+
+	"github.com/cleavestore/cleave/internal/vfs"
+)
+
+// through goes through all items of a loop.
+func through(items iter.Seq2[Item, error]) error {
+	for _, err := range items {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// TestScannedRuns: runs that tiers let rest are compacted when scans have sought in them often enough, and
+// not for reads of single items.
+func TestScannedRuns(t *testing.T) {
+	key := StringKey("k")
+	query, err := ParseQuery("SELECT * FROM c WHERE c.x = 'y'", nil)
+	must(t, err)
+	scan := func(o *ScanOptions) func(*Container) error {
+		return func(c *Container) error { return through(c.Scan(t.Context(), key, IDRange{}, o)) }
+	}
+	for _, test := range []struct {
+		name string
+		read func(*Container) error
+		pays bool
+	}{
+		{"scan", scan(nil), true},
+		{"scan in reverse", scan(&ScanOptions{Reverse: true, Limit: 1}), true},
+		{"scan of all", func(c *Container) error { return through(c.ScanAll(t.Context(), nil)) }, true},
+		{"query by index", func(c *Container) error {
+			return through(c.Query(t.Context(), OnePartition(key), query).All())
+		}, true},
+		{"read", func(c *Container) error { return second(c.Read(t.Context(), key, "1")) }, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				o := testOptions(vfs.NewMem())
+				o.manual = false
+				db, c := openStore(t, o, ContainerDef{PartitionKey: []string{"/k"}, Index: IndexAll()})
+				fillRuns(t, db, c, 5)
+				// Four seeks each, of 2,048: see internal/tiers.
+				const early, most = 500, 600
+				reads := 0
+				for ; reads < most && c.Partitions()[0].Runs == 5; reads++ {
+					must(t, test.read(c))
+					if reads >= early {
+						synctest.Wait()
+					}
+				}
+				switch runs := c.Partitions()[0].Runs; {
+				case !test.pays && runs != 5:
+					t.Errorf("%d runs after %d reads", runs, reads)
+				case test.pays && (runs != 1 || reads < early):
+					t.Errorf("%d runs after %d reads", runs, reads)
+				}
+				for i := range 5 {
+					must(t, second(c.Read(t.Context(), key, fmt.Sprint(i))))
+				}
+				must(t, db.Close())
+			})
+		})
+	}
+}
+
+// TestScannedBeforeLarge: a large run is left alone until scans have sought in it often, and each compaction needs
+// seeks of its own.
+func TestScannedBeforeLarge(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := testOptions(vfs.NewMem())
+		o.manual, o.memtableBytes = false, 8<<20
+		db, c := openStore(t, o, ContainerDef{PartitionKey: []string{"/k"}, Compression: NoCompression})
+		for i := range 3 {
+			upsert(t, c, fmt.Sprint("large", i), 1<<20)
+		}
+		must(t, db.Flush(t.Context()))
+		runs := func() int { return c.Partitions()[0].Runs }
+		scan := func(times int) {
+			for range times {
+				must(t, through(c.Scan(t.Context(), StringKey("k"), IDRange{}, nil)))
+			}
+			synctest.Wait()
+		}
+		fillRuns(t, db, c, 3)
+		scan(1000) // three seeks each, a third of them in the large run
+		if n := runs(); n != 4 {
+			t.Fatalf("%d runs, too early", n)
+		}
+		scan(100)
+		if n := runs(); n != 2 {
+			t.Fatalf("%d runs, want a large and a small one", n)
+		}
+		scan(2000)
+		upsert(t, c, "small", 50)
+		must(t, db.Flush(t.Context()))
+		synctest.Wait()
+		if n := runs(); n != 3 {
+			t.Errorf("%d runs: seeks were counted for two compactions", n)
+		}
+		must(t, db.Close())
+	})
+}

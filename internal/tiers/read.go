@@ -1,0 +1,47 @@
+package tiers
+
+import "math"
+
+// Tiers are for writers: runs rest while they are few for those. But each scan seeks in all runs, and
+// where scans are many it pays to compact runs earlier: when the seeks that a compaction would have
+// spared took as long as it takes. Whatever comes then, the seeks and the compactions take at most twice
+// the time that the seeks would take without any (the "ski rental" rule). Pebble and RocksDB
+// call such compactions read-triggered.
+const (
+	seekBytes = 512     // bytes that are compacted in the time of a seek, 2.5 µs
+	callBytes = 1 << 20 // bytes that are compacted in the time that a compaction takes whatever its size, mostly for syncs
+)
+
+// ByReads chooses among neighbouring runs of these sizes, newest first, in which scans have sought so
+// often in addition to one seek each: the newest ones, as many as have become worth a compaction.
+func ByReads(sizes []int64, seeks int64) (p Plan) {
+	for n, worth := range worthwhile(sizes) {
+		if seeks >= worth {
+			p.End = n
+		}
+	}
+	return p
+}
+
+// SeeksUntil is the number of seeks from which ByReads chooses some of the runs.
+func SeeksUntil(sizes []int64) int64 {
+	least := int64(math.MaxInt64)
+	for _, worth := range worthwhile(sizes) {
+		least = min(least, worth)
+	}
+	return least
+}
+
+// worthwhile returns for each number of newest runs the seeks in all runs after which their compaction is
+// worth it. It spares the part of them that lies in all these runs but one.
+func worthwhile(sizes []int64) func(yield func(n int, seeks int64) bool) {
+	return func(yield func(int, int64) bool) {
+		cost := int64(callBytes)
+		for i, size := range sizes {
+			cost += size
+			if spared := int64(i) * seekBytes; i > 0 && !yield(i+1, (cost*int64(len(sizes)-1)+spared-1)/spared) {
+				return
+			}
+		}
+	}
+}
