@@ -3,8 +3,10 @@ package engine
 import (
 	"fmt"
 	"iter"
+	"math"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/cleavestore/cleave/internal/vfs"
 )
@@ -82,10 +84,11 @@ func TestScannedBeforeLarge(t *testing.T) {
 			upsert(t, c, fmt.Sprint("large", i), 1<<20)
 		}
 		must(t, db.Flush(t.Context()))
+		p := c.routing.Load().parts[0]
 		runs := func() int { return c.Partitions()[0].Runs }
 		scan := func(times int) {
 			for range times {
-				must(t, through(c.Scan(t.Context(), StringKey("k"), IDRange{}, nil)))
+				p.Sought(p.Version.Load(), runs())
 			}
 			synctest.Wait()
 		}
@@ -104,6 +107,98 @@ func TestScannedBeforeLarge(t *testing.T) {
 		synctest.Wait()
 		if n := runs(); n != 3 {
 			t.Errorf("%d runs: seeks were counted for two compactions", n)
+		}
+		must(t, db.Close())
+	})
+}
+
+// TestScansOfOneRun: scans that only one run has anything for ask for no compaction.
+func TestScansOfOneRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := testOptions(vfs.NewMem())
+		o.manual = false
+		db, c := openStore(t, o, ContainerDef{PartitionKey: []string{"/k"}, Index: IndexAll()})
+		for i := range 5 {
+			must(t, second(c.Upsert(t.Context(), smallDocument("1", fmt.Sprint("k", i), 50), nil)))
+			must(t, db.Flush(t.Context()))
+		}
+		query, err := ParseQuery("SELECT * FROM c WHERE c.x = 'y'", nil)
+		must(t, err)
+		for range 600 { // four seeks each would be enough
+			must(t, through(c.Scan(t.Context(), StringKey("k0"), IDRange{}, nil)))
+			must(t, through(c.Query(t.Context(), OnePartition(StringKey("k0")), query).All()))
+		}
+		synctest.Wait()
+		if n := c.Partitions()[0].Runs; n != 5 {
+			t.Errorf("%d runs", n)
+		}
+		must(t, db.Close())
+	})
+}
+
+// TestScannedOnFullDisk: without room nothing is tried, and nothing is reported. Later scans count anew.
+func TestScannedOnFullDisk(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mem := vfs.NewMem()
+		o := testOptions(mem)
+		o.manual, o.memtableBytes = false, 8<<20
+		db, c := openStore(t, o, ContainerDef{PartitionKey: []string{"/k"}, Compression: NoCompression})
+		for i := range 3 {
+			upsert(t, c, fmt.Sprint(i), 300_000)
+			must(t, db.Flush(t.Context()))
+		}
+		p := c.routing.Load().parts[0]
+		scan := func() {
+			for range 4000 { // two seeks each, of 3,900
+				p.Sought(p.Version.Load(), 3)
+			}
+			time.Sleep(time.Hour) // of the bubble: whatever is tried again is
+			synctest.Wait()
+		}
+		const large = 1 << 40
+		mem.SetCapacity(large)
+		free, err := mem.Free()
+		must(t, err)
+		mem.SetCapacity(large - int64(free) + 1_000_000) // a compaction fits, but leaves hardly anything
+		scan()
+		if s := db.Stats(); s.BackgroundErrors > 0 || c.Partitions()[0].Runs != 3 {
+			t.Errorf("%d errors, %d runs", s.BackgroundErrors, c.Partitions()[0].Runs)
+		}
+		mem.SetCapacity(math.MaxInt64)
+		scan()
+		if n := c.Partitions()[0].Runs; n != 1 {
+			t.Errorf("with room again: %d runs", n)
+		}
+		must(t, db.Close())
+	})
+}
+
+// TestScansAskAgain: a scan of an older version may pass the number that the newest one asks at.
+func TestScansAskAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := testOptions(vfs.NewMem())
+		o.manual, o.memtableBytes = false, 8<<20
+		db, c := openStore(t, o, ContainerDef{PartitionKey: []string{"/k"}, Compression: NoCompression})
+		upsert(t, c, "large", 2<<20-1000)
+		must(t, db.Flush(t.Context()))
+		fillRuns(t, db, c, 1)
+		p := c.routing.Load().parts[0]
+		old := p.Version.Load() // asks at 6,144 seeks
+		for range 4000 {
+			p.Sought(old, 2)
+		}
+		upsert(t, c, "small", 50)
+		must(t, db.Flush(t.Context())) // from now on at 4,096
+		synctest.Wait()
+		for range 200 {
+			p.Sought(old, 2)
+		}
+		for range 1024 {
+			p.Sought(p.Version.Load(), 2)
+		}
+		synctest.Wait()
+		if n := c.Partitions()[0].Runs; n == 3 {
+			t.Error("the compaction was missed")
 		}
 		must(t, db.Close())
 	})

@@ -156,13 +156,13 @@ func (c *candidates) prepare(p Part, v *lsm.Version, at uint64, past lifetime.Pa
 	if err := c.set.Open(p.Data(), v, at, past, c.policy, !c.few, lo, hi); err != nil {
 		return false, err
 	}
-	p.Data().Scanned(v)
 	c.set.Ctx = c.ctx
 	for _, s := range c.set.List {
 		if s.Table == nil && !s.Indexed() {
 			return false, nil
 		}
 	}
+	p.Data().Sought(v, c.set.Runs())
 	for _, s := range c.set.List {
 		if err := c.add(s, at, whole); err != nil {
 			return false, err

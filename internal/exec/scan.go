@@ -419,7 +419,7 @@ func (s *scanner) fill(p Part, at uint64) (more bool, err error) {
 			s.cursors.Lo, s.cursors.Hi = s.limits(&s.cursors.Limits, p)
 		}
 		s.seek()
-		p.Data().Scanned(v)
+		p.Data().Sought(v, s.cursors.Opened)
 	}
 	return s.collect(&s.cursors, past)
 }

@@ -27,6 +27,7 @@ type Cursor struct {
 	Lo, Hi  *item.Key      // set after Open; keys that are not from Lo to Hi may be left out; nil: none are
 	sources []cursorSource // newest first
 	current int            // index of the source with the next key, -1 at the end
+	Opened  int            // files that were opened: after Start or Seek, of how many runs about
 	order   []place        // the sources that have a key, in the order of their keys
 	moved   []place        // scratch of Next
 
@@ -87,7 +88,7 @@ func (m *Cursor) Close() {
 		}
 		s.run, s.clip, s.key, s.ver, s.ok = nil, nil, nil, nil, false
 	}
-	m.Version, m.Ctx, m.sources, m.order, m.current = nil, nil, m.sources[:0], m.order[:0], -1
+	m.Version, m.Ctx, m.sources, m.order, m.current, m.Opened = nil, nil, m.sources[:0], m.order[:0], -1, 0
 	m.Deleted.v, m.failure, m.hidden, m.Lo, m.Hi, m.InPlace = nil, nil, item.Version{}, nil, nil, false
 }
 
@@ -103,6 +104,7 @@ func (s *cursorSource) use(file int, m *Cursor) {
 	if s.seg == nil {
 		s.seg = new(segment.Cursor)
 	}
+	m.Opened++
 	s.seg.Reset(s.run.Files[file].Reader, m.at)
 	s.seg.Within(m.Lo, m.Hi)
 	if m.InPlace {

@@ -37,8 +37,7 @@ func PickFew(runs []*Run, _ bool) (tiers.Plan, error) {
 	return tiers.Plan{First: 0, End: len(runs) - RunsLeft + 1}, nil
 }
 
-// PickTiers is the picker of background compactions: it chooses all runs if much of them is
-// dead, else runs of one tier, else those that scans have sought in often.
+// PickTiers chooses all runs if much of them is dead, else runs of one tier.
 func (t *Tree) PickTiers(runs []*Run, last bool) (tiers.Plan, error) {
 	if len(runs) == 0 {
 		return tiers.Plan{}, nil
@@ -46,11 +45,26 @@ func (t *Tree) PickTiers(runs []*Run, last bool) (tiers.Plan, error) {
 	if t.wasteful(runs, last) {
 		return tiers.Plan{First: 0, End: len(runs)}, nil
 	}
-	sizes := sizesOf(runs)
-	if plan := tiers.Pick(sizes); plan.Len() > 0 {
+	return tiers.Pick(sizesOf(runs)), nil
+}
+
+// PickDue is the picker of background compactions: it chooses as PickTiers, else, among all runs of the
+// partition, those that scans have sought in often, if the disk has room for twice their size. The
+// seeks are used up then in any case: what fails is not tried again for them.
+func (t *Tree) PickDue(runs []*Run, last bool) (tiers.Plan, error) {
+	plan, err := t.PickTiers(runs, last)
+	if err != nil || plan.Len() > 0 || len(runs) < len(t.Version.Load().Runs) {
+		return plan, err
+	}
+	plan = tiers.ByReads(sizesOf(runs), t.seeks.Load())
+	if plan.Len() == 0 {
 		return plan, nil
 	}
-	return tiers.ByReads(sizes, t.seeks.Load()), nil
+	t.seeks.Store(0)
+	if free, unknown := t.Env.FS.Free(); unknown != nil || free/2 < uint64(bytesOf(runs[:plan.End])) {
+		return tiers.Plan{}, nil // writes need the room more, and go on
+	}
+	return plan, nil
 }
 
 // sizesOf returns the sizes of runs, as tiers takes them.
@@ -62,14 +76,19 @@ func sizesOf(runs []*Run) []int64 {
 	return sizes
 }
 
-// Scanned counts a scan that seeks in all runs of a version. It asks for a compaction of the newest ones when
-// that has become worth it.
-func (t *Tree) Scanned(v *Version) {
-	more := int64(len(v.Runs) - 1)
+// seeksAgain is the number of seeks after which a compaction is asked for once more: the first time may have
+// been missed by one that was under way.
+const seeksAgain = 1024
+
+// Sought counts what a scan of a version has sought in: so many runs. It asks for a compaction of the newest
+// runs when that has become worth it.
+func (t *Tree) Sought(v *Version, runs int) {
+	more := int64(runs - 1)
 	if more < 1 {
 		return
 	}
-	if seeks := t.seeks.Add(more); seeks >= v.seeksUntil && seeks-more < v.seeksUntil {
+	seeks := t.seeks.Add(more)
+	if past := seeks - v.seeksUntil; past >= 0 && (past < more || past/seeksAgain != (past-more)/seeksAgain) {
 		t.Env.CompactSoon()
 	}
 }

@@ -83,6 +83,17 @@ func (q *Sources) Open(t *Tree, v *Version, at uint64, past lifetime.Past, polic
 	return nil
 }
 
+// Runs is the number of runs that have files in the set.
+func (q *Sources) Runs() (n int) {
+	var last *Run
+	for _, s := range q.List {
+		if s.run != nil && s.run != last {
+			n, last = n+1, s.run
+		}
+	}
+	return n
+}
+
 // Reset empties the set and keeps its memory for reuse.
 func (q *Sources) Reset() {
 	for _, s := range q.List {

@@ -80,7 +80,7 @@ type Tree struct {
 	Compacting ctxlock.Mutex // held during compaction; taken before flushing
 	Flushing   ctxlock.Mutex // held during a flush
 
-	seeks atomic.Int64 // of scans since the last compaction, without one for each scan; see tiers.ByReads
+	seeks atomic.Int64 // of scans in runs since the last compaction, without one for each scan; see tiers.ByReads
 
 	// When to try again after a flush, and after a compaction or rewriting, has failed.
 	FlushRetry, CompactRetry backoff.Retry

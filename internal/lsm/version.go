@@ -114,7 +114,9 @@ func (v *Version) SetRuns(runs []*Run) {
 			v.tombstoned = v.tombstoned || f.Properties().OfPartitions > 0
 		}
 	}
-	v.seeksUntil = tiers.SeeksUntil(sizesOf(runs[:v.compactable]))
+	if v.seeksUntil = math.MaxInt64; v.compactable == len(runs) {
+		v.seeksUntil = tiers.SeeksUntil(sizesOf(runs))
+	}
 }
 
 // Frozen is a memtable that takes no more writes and waits for its flush.

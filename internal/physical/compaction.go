@@ -44,7 +44,7 @@ func (p *Partition) InTurn(ctx context.Context, wait bool, work func() (done boo
 
 // CompactOne compacts runs of like size, unless another compaction runs in the partition.
 func (p *Partition) CompactOne(ctx context.Context) (bool, error) {
-	return p.InTurn(ctx, false, func() (bool, error) { return p.CompactRuns(ctx, p.PickTiers) })
+	return p.InTurn(ctx, false, func() (bool, error) { return p.CompactRuns(ctx, p.PickDue) })
 }
 
 // CompactFully compacts until the partition has few runs, past damage that it meets. It

@@ -4,9 +4,8 @@ import "math"
 
 // Tiers are for writers: runs rest while they are few for those. But each scan seeks in all runs, and
 // where scans are many it pays to compact runs earlier: when the seeks that a compaction would have
-// spared took as long as it takes. Whatever comes then, the seeks and the compactions take at most twice
-// the time that the seeks would take without any (the "ski rental" rule). Pebble and RocksDB
-// call such compactions read-triggered.
+// spared took as long as it takes. So these compactions never take longer than the seeks that came before
+// them (the "ski rental" rule). Pebble and RocksDB call such compactions read-triggered.
 const (
 	seekBytes = 512     // bytes that are compacted in the time of a seek, 2.5 µs
 	callBytes = 1 << 20 // bytes that are compacted in the time that a compaction takes whatever its size, mostly for syncs

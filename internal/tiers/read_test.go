@@ -39,8 +39,8 @@ func TestByReads(t *testing.T) {
 	}
 }
 
-// TestReadsPay: with a flush now and then, seeks and compactions take at most twice the time that the seeks
-// take without compactions, and where scans are many a small part of it.
+// TestReadsPay: with a flush now and then, and no tiers, seeks and compactions take at most twice the time that
+// the seeks take without compactions, and where scans are many less than these.
 func TestReadsPay(t *testing.T) {
 	for _, each := range []int64{100, 1000, 10_000, 100_000} { // scans between flushes
 		runs, since := []int64{300 << 20}, int64(0)
