@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/cleavestore/cleave/internal/lifetime"
+	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/internal/workload"
 )
 
@@ -75,7 +76,7 @@ func BenchmarkIndexMemtable(b *testing.B) {
 	for i := 0; b.Loop(); i++ {
 		put(i)
 		guard := db.env.Epoch.Enter()
-		if _, err := p.SourcesAt(p.Version.Load(), p.Visible.Load(), lifetime.Past{}, c.family.Indexing.Load(), true); err != nil {
+		if err := new(lsm.Sources).Open(p.Data(), p.Version.Load(), p.Visible.Load(), lifetime.Past{}, c.family.Indexing.Load(), true, nil, nil); err != nil {
 			b.Fatal(err)
 		}
 		guard.Leave()

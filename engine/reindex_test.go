@@ -12,6 +12,7 @@ import (
 	"github.com/cleavestore/cleave/index"
 	"github.com/cleavestore/cleave/internal/fault"
 	"github.com/cleavestore/cleave/internal/lifetime"
+	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/internal/vfs"
 )
 
@@ -170,8 +171,8 @@ func TestDamagedIndex(t *testing.T) {
 	query := func() error {
 		guard := db.env.Epoch.Enter()
 		defer guard.Leave()
-		q, err := p.SourcesAt(p.Version.Load(), p.Visible.Load(), lifetime.Past{}, c.family.Indexing.Load(), true)
-		if err != nil {
+		var q lsm.Sources
+		if err := q.Open(p.Data(), p.Version.Load(), p.Visible.Load(), lifetime.Past{}, c.family.Indexing.Load(), true, nil, nil); err != nil {
 			return err
 		}
 		return q.List[len(q.List)-1].Use(func(r *index.Reader) error {

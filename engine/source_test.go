@@ -61,8 +61,8 @@ func (m *model) compareSources(p *partition, at uint64) error {
 		return err
 	}
 	tables := m.rng.IntN(3) > 0
-	q, err := p.SourcesAt(v, at, past, p.c.family.Indexing.Load(), tables)
-	if err != nil {
+	var q lsm.Sources
+	if err := q.Open(p.Data(), v, at, past, p.c.family.Indexing.Load(), tables, nil, nil); err != nil {
 		return err
 	}
 	got := make(map[string]uint64)

@@ -116,7 +116,7 @@ func (t *Tree) Compact(ctx context.Context, behind int, most int64, choose Picke
 		return c, false, err
 	}
 	out.Published = true
-	t.seeks.Store(0)
+	t.seeks.Forget()
 	t.Swap(func(v Version) Version {
 		v.SetRuns(next)
 		return v

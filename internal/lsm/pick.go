@@ -56,11 +56,9 @@ func (t *Tree) PickDue(runs []*Run, last bool) (tiers.Plan, error) {
 	if err != nil || plan.Len() > 0 || len(runs) < len(t.Version.Load().Runs) {
 		return plan, err
 	}
-	plan = tiers.ByReads(sizesOf(runs), t.seeks.Load())
-	if plan.Len() == 0 {
+	if plan = t.seeks.Use(sizesOf(runs)); plan.Len() == 0 {
 		return plan, nil
 	}
-	t.seeks.Store(0)
 	if free, unknown := t.Env.FS.Free(); unknown != nil || free/2 < uint64(bytesOf(runs[:plan.End])) {
 		return tiers.Plan{}, nil // writes need the room more, and go on
 	}
@@ -76,19 +74,10 @@ func sizesOf(runs []*Run) []int64 {
 	return sizes
 }
 
-// seeksAgain is the number of seeks after which a compaction is asked for once more: the first time may have
-// been missed by one that was under way.
-const seeksAgain = 1024
-
 // Sought counts what a scan of a version has sought in: so many runs. It asks for a compaction of the newest
 // runs when that has become worth it.
 func (t *Tree) Sought(v *Version, runs int) {
-	more := int64(runs - 1)
-	if more < 1 {
-		return
-	}
-	seeks := t.seeks.Add(more)
-	if past := seeks - v.seeksUntil; past >= 0 && (past < more || past/seeksAgain != (past-more)/seeksAgain) {
+	if t.seeks.Add(runs, v.seeksUntil) {
 		t.Env.CompactSoon()
 	}
 }

@@ -50,8 +50,11 @@ type Source struct {
 // ordinals is a range of ordinals.
 type ordinals struct{ Lo, Hi uint32 }
 
-// Open is SourcesAt for a set that is new, or was reset. It leaves out files without
-// keys from lo to hi, damaged ones too. nil bounds leave out no file.
+// Open lists the sources of version v of a partition, as of sequence at, which must not be above the
+// visible one, in a set that is new or was reset. With tables, memtables are read through indexes, of
+// which missing parts are made if there is memory. Without tables, memtables have no index, which is
+// right for a query of few keys. With a nil policy nothing has an index. Files without keys from lo to hi
+// are left out, damaged ones too; nil bounds leave out none.
 func (q *Sources) Open(t *Tree, v *Version, at uint64, past lifetime.Past, policy *index.Compiled, tables bool, lo, hi *item.Key) error {
 	q.t, q.v, q.At, q.Past, q.policy = t, v, at, past, policy
 	q.Deleted.Begin(v, at)
@@ -622,15 +625,6 @@ func (s *Source) walkTable(lo, hi *item.Key, visit func(*item.Key, *item.Version
 		}
 	}
 	return nil
-}
-
-// SourcesAt lists the sources of version v of a partition, as of sequence at, which must
-// not be above the visible one. With tables, memtables are read through indexes, of
-// which missing parts are made if there is memory. Without tables, memtables have no
-// index, which is right for a query of few keys. With a nil policy nothing has an index.
-func (t *Tree) SourcesAt(v *Version, at uint64, past lifetime.Past, policy *index.Compiled, tables bool) (*Sources, error) {
-	q := new(Sources)
-	return q, q.Open(t, v, at, past, policy, tables, nil, nil)
 }
 
 // Ended returns the error of ctx, nil if ctx is nil. Loops whose length depends on the

@@ -13,6 +13,7 @@ import (
 	"github.com/cleavestore/cleave/internal/locks"
 	"github.com/cleavestore/cleave/internal/manifest"
 	"github.com/cleavestore/cleave/internal/memtable"
+	"github.com/cleavestore/cleave/internal/tiers"
 	"github.com/cleavestore/cleave/partmap"
 )
 
@@ -76,11 +77,10 @@ type Tree struct {
 	Drain      drain.Meter  // of its compactions: what they give back are runs
 	TableBytes atomic.Int64 // that memtables take of the write buffers when they are flushed, about
 	RunBytes   atomic.Int64 // of the runs that flushes make of them, about
+	seeks      tiers.Seeks  // of scans, since the last compaction
 
 	Compacting ctxlock.Mutex // held during compaction; taken before flushing
 	Flushing   ctxlock.Mutex // held during a flush
-
-	seeks atomic.Int64 // of scans in runs since the last compaction, without one for each scan; see tiers.ByReads
 
 	// When to try again after a flush, and after a compaction or rewriting, has failed.
 	FlushRetry, CompactRetry backoff.Retry

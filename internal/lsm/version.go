@@ -80,7 +80,7 @@ type Version struct {
 	Generation uint64   // rises when the set of runs changes
 	// mergeable is the number of runs newer than the newest one that is set aside.
 	compactable int
-	seeksUntil  int64 // seeks of scans from which a compaction is worth it; see tiers.ByReads
+	seeksUntil  int64 // seeks of scans from which a compaction is worth it; see tiers.Seeks
 	RawBytes    int64 // bytes of the documents in runs
 	RunBytes    int64 // bytes of the runs
 	// tombstoned says that some run holds partition tombstones.

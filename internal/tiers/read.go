@@ -1,6 +1,9 @@
 package tiers
 
-import "math"
+import (
+	"math"
+	"sync/atomic"
+)
 
 // Tiers are for writers: runs rest while they are few for those. But each scan seeks in all runs, and
 // where scans are many it pays to compact runs earlier: when the seeks that a compaction would have
@@ -44,3 +47,34 @@ func worthwhile(sizes []int64) func(yield func(n int, seeks int64) bool) {
 		}
 	}
 }
+
+// Seeks counts the seeks of scans in the runs of a partition, without one for each scan. Its methods may be
+// called by any goroutine.
+type Seeks struct{ n atomic.Int64 }
+
+// seeksAgain is the number of seeks after which a compaction is asked for once more: the first time may have
+// been missed by one that was under way.
+const seeksAgain = 1024
+
+// Add counts a scan that has sought in so many runs. due says that a compaction is to be asked for, since it
+// is worth it from so many seeks on: see SeeksUntil.
+func (s *Seeks) Add(runs int, until int64) (due bool) {
+	more := int64(runs - 1)
+	if more < 1 {
+		return false
+	}
+	past := s.n.Add(more) - until
+	return past >= 0 && (past < more || past/seeksAgain != (past-more)/seeksAgain)
+}
+
+// Use is ByReads with the seeks that were counted. If it chooses any runs, it forgets them.
+func (s *Seeks) Use(sizes []int64) Plan {
+	p := ByReads(sizes, s.n.Load())
+	if p.Len() > 0 {
+		s.Forget()
+	}
+	return p
+}
+
+// Forget counts from 0 again.
+func (s *Seeks) Forget() { s.n.Store(0) }
