@@ -21,6 +21,14 @@ func through(items iter.Seq2[Item, error]) error {
 	return nil
 }
 
+// openUncompressed opens a store with the background at work, in which files are as large as their documents.
+func openUncompressed(t *testing.T, mem *vfs.Mem) (*DB, *Container) {
+	t.Helper()
+	o := testOptions(mem)
+	o.manual, o.memtableBytes = false, 8<<20
+	return openStore(t, o, ContainerDef{PartitionKey: []string{"/k"}, Compression: NoCompression})
+}
+
 // TestScannedRuns: runs that tiers let rest are compacted when scans have sought in them often enough, and
 // not for reads of single items.
 func TestScannedRuns(t *testing.T) {
@@ -77,9 +85,7 @@ func TestScannedRuns(t *testing.T) {
 // seeks of its own.
 func TestScannedBeforeLarge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		o := testOptions(vfs.NewMem())
-		o.manual, o.memtableBytes = false, 8<<20
-		db, c := openStore(t, o, ContainerDef{PartitionKey: []string{"/k"}, Compression: NoCompression})
+		db, c := openUncompressed(t, vfs.NewMem())
 		for i := range 3 {
 			upsert(t, c, fmt.Sprint("large", i), 1<<20)
 		}
@@ -140,9 +146,7 @@ func TestScansOfOneRun(t *testing.T) {
 func TestScannedOnFullDisk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mem := vfs.NewMem()
-		o := testOptions(mem)
-		o.manual, o.memtableBytes = false, 8<<20
-		db, c := openStore(t, o, ContainerDef{PartitionKey: []string{"/k"}, Compression: NoCompression})
+		db, c := openUncompressed(t, mem)
 		for i := range 3 {
 			upsert(t, c, fmt.Sprint(i), 300_000)
 			must(t, db.Flush(t.Context()))
@@ -176,9 +180,7 @@ func TestScannedOnFullDisk(t *testing.T) {
 // TestScansAskAgain: a scan of an older version may pass the number that the newest one asks at.
 func TestScansAskAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		o := testOptions(vfs.NewMem())
-		o.manual, o.memtableBytes = false, 8<<20
-		db, c := openStore(t, o, ContainerDef{PartitionKey: []string{"/k"}, Compression: NoCompression})
+		db, c := openUncompressed(t, vfs.NewMem())
 		upsert(t, c, "large", 2<<20-1000)
 		must(t, db.Flush(t.Context()))
 		fillRuns(t, db, c, 1)
@@ -202,4 +204,27 @@ func TestScansAskAgain(t *testing.T) {
 		}
 		must(t, db.Close())
 	})
+}
+
+// TestScannedPart: seeks in all runs say nothing about a part of them, in front of a compaction under way or of
+// a file set aside.
+func TestScannedPart(t *testing.T) {
+	db, c := openStore(t, testOptions(vfs.NewMem()))
+	for i := range 7 {
+		upsert(t, c, fmt.Sprint(i), 50)
+		must(t, db.Flush(t.Context()))
+	}
+	p := c.routing.Load().parts[0]
+	runs := p.Version.Load().Runs
+	for range 1000 {
+		p.Sought(p.Version.Load(), len(runs))
+	}
+	for end := range len(runs) {
+		if plan, err := p.PickDue(runs[:end], false); err != nil || plan.Len() > 0 {
+			t.Errorf("of %d runs %+v, %v", end, plan, err)
+		}
+	}
+	if plan, err := p.PickDue(runs, true); err != nil || plan.Len() != len(runs) {
+		t.Errorf("of all runs %+v, %v", plan, err)
+	}
 }

@@ -42,7 +42,7 @@ func (p *Partition) InTurn(ctx context.Context, wait bool, work func() (done boo
 	return done, err
 }
 
-// CompactOne compacts runs of like size, unless another compaction runs in the partition.
+// CompactOne compacts what is due: runs of like size, or those that scans seek in often, unless another compaction runs in the partition.
 func (p *Partition) CompactOne(ctx context.Context) (bool, error) {
 	return p.InTurn(ctx, false, func() (bool, error) { return p.CompactRuns(ctx, p.PickDue) })
 }

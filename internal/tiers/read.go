@@ -1,6 +1,7 @@
 package tiers
 
 import (
+	"iter"
 	"math"
 	"sync/atomic"
 )
@@ -14,9 +15,9 @@ const (
 	callBytes = 1 << 20 // bytes that are compacted in the time that a compaction takes whatever its size, mostly for syncs
 )
 
-// ByReads chooses among neighbouring runs of these sizes, newest first, in which scans have sought so
+// byReads chooses among neighbouring runs of these sizes, newest first, in which scans have sought so
 // often in addition to one seek each: the newest ones, as many as have become worth a compaction.
-func ByReads(sizes []int64, seeks int64) (p Plan) {
+func byReads(sizes []int64, seeks int64) (p Plan) {
 	for n, worth := range worthwhile(sizes) {
 		if seeks >= worth {
 			p.End = n
@@ -25,7 +26,7 @@ func ByReads(sizes []int64, seeks int64) (p Plan) {
 	return p
 }
 
-// SeeksUntil is the number of seeks from which ByReads chooses some of the runs.
+// SeeksUntil is the number of seeks from which byReads chooses some of the runs.
 func SeeksUntil(sizes []int64) int64 {
 	least := int64(math.MaxInt64)
 	for _, worth := range worthwhile(sizes) {
@@ -36,8 +37,8 @@ func SeeksUntil(sizes []int64) int64 {
 
 // worthwhile returns for each number of newest runs the seeks in all runs after which their compaction is
 // worth it. It spares the part of them that lies in all these runs but one.
-func worthwhile(sizes []int64) func(yield func(n int, seeks int64) bool) {
-	return func(yield func(int, int64) bool) {
+func worthwhile(sizes []int64) iter.Seq2[int, int64] {
+	return func(yield func(n int, seeks int64) bool) {
 		cost := int64(callBytes)
 		for i, size := range sizes {
 			cost += size
@@ -67,9 +68,9 @@ func (s *Seeks) Add(runs int, until int64) (due bool) {
 	return past >= 0 && (past < more || past/seeksAgain != (past-more)/seeksAgain)
 }
 
-// Use is ByReads with the seeks that were counted. If it chooses any runs, it forgets them.
+// Use is byReads with the seeks that were counted. If it chooses any runs, it forgets them.
 func (s *Seeks) Use(sizes []int64) Plan {
-	p := ByReads(sizes, s.n.Load())
+	p := byReads(sizes, s.n.Load())
 	if p.Len() > 0 {
 		s.Forget()
 	}

@@ -21,19 +21,19 @@ func TestByReads(t *testing.T) {
 		{"small runs and a large one", older, 1004 * 2048, 4},
 		{"a small run behind a large one", []int64{1000 * mb, 0}, 1001 * 2048, 2},
 	} {
-		if got := ByReads(c.sizes, c.seeks); got != (Plan{0, c.want}) {
+		if got := byReads(c.sizes, c.seeks); got != (Plan{0, c.want}) {
 			t.Errorf("%s: of %v after %d seeks %+v, want %d of them", c.name, c.sizes, c.seeks, got, c.want)
 		}
-		if got := ByReads(c.sizes, c.seeks-1); got.End >= c.want {
+		if got := byReads(c.sizes, c.seeks-1); got.End >= c.want {
 			t.Errorf("%s: of %v %+v after %d seeks, too early", c.name, c.sizes, got, c.seeks-1)
 		}
 		until := SeeksUntil(c.sizes)
-		if ByReads(c.sizes, until).Len() == 0 || ByReads(c.sizes, until-1).Len() > 0 {
+		if byReads(c.sizes, until).Len() == 0 || byReads(c.sizes, until-1).Len() > 0 {
 			t.Errorf("%s: %d seeks are not the fewest", c.name, until)
 		}
 	}
 	for _, sizes := range [][]int64{nil, {mb}} {
-		if got := ByReads(sizes, math.MaxInt64); got.Len() > 0 || SeeksUntil(sizes) != math.MaxInt64 {
+		if got := byReads(sizes, math.MaxInt64); got.Len() > 0 || SeeksUntil(sizes) != math.MaxInt64 {
 			t.Errorf("of %d runs %+v", len(sizes), got)
 		}
 	}
@@ -51,7 +51,7 @@ func TestReadsPay(t *testing.T) {
 				never += (flushes + 1) * seekBytes
 				spent += int64(len(runs)-1) * seekBytes
 				since += int64(len(runs) - 1)
-				if p := ByReads(runs, since); p.Len() > 0 {
+				if p := byReads(runs, since); p.Len() > 0 {
 					one := int64(0)
 					for _, size := range runs[:p.End] {
 						one += size
