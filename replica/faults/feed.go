@@ -77,7 +77,7 @@ func (f *feed) some(ctx context.Context, c *client.Client, rng *rand.Rand) {
 // finish has the feed come to its end, and judges it: everything was shown that was acknowledged, nothing twice, and
 // nothing that nobody has tried; what was acknowledged one after the other came in that order.
 func (f *feed) finish(w *workload) error {
-	ctx, cancel := context.WithTimeout(context.Background(), 40*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), recovery)
 	defer cancel()
 	for p, err := range w.cl.Changes(ctx, container, f.at, nil) {
 		if err != nil {

@@ -1,8 +1,10 @@
 package faults
 
 import (
+	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -67,5 +69,39 @@ func TestLeast(t *testing.T) {
 		if got := l.least(now.Add(-age)); got != want {
 			t.Errorf("until %v ago: %d, want %d", age, got, want)
 		}
+	}
+}
+
+// TestCatchesUp: a node may be behind for a while, and may not answer; what it never comes to have is found, also
+// where it stops answering.
+func TestCatchesUp(t *testing.T) {
+	old, want, err := []document{{"c", "counter", 1}}, []document{{"c", "counter", 2}}, errors.New("busy")
+	type answer struct {
+		docs []document
+		err  error
+	}
+	for _, c := range []struct {
+		what    string
+		answers []answer // the last one stays
+		ok      bool
+	}{
+		{"has it", []answer{{want, nil}}, true},
+		{"is behind", []answer{{old, nil}, {nil, nil}, {nil, err}, {old, nil}, {want, nil}}, true},
+		{"stays behind", []answer{{old, nil}}, false},
+		{"has none", []answer{{nil, nil}}, false},
+		{"is behind and does not answer", []answer{{old, nil}, {nil, err}}, false},
+		{"does not answer", []answer{{nil, err}}, true},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			var last answer
+			got, ok := catchesUp(want, func() ([]document, error) {
+				last = c.answers[0]
+				c.answers = c.answers[min(1, len(c.answers)-1):]
+				return last.docs, last.err
+			})
+			if ok != c.ok || last.err == nil && len(got) != len(last.docs) {
+				t.Errorf("a node that %s: %v, %v", c.what, got, ok)
+			}
+		})
 	}
 }

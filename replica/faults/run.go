@@ -272,7 +272,7 @@ func (w *workload) recovered(ctx context.Context) error {
 	if err := w.s.mend(); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, 40*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, recovery)
 	defer cancel()
 	missing := make(map[uint64]bool)
 	for _, g := range w.s.d.Groups() {
