@@ -319,7 +319,7 @@ func TestWriterOverDamage(t *testing.T) {
 	w.opts.manual, w.opts.Durability, w.opts.LogBytes = false, Buffered, 4*minLogFileBytes
 	w.flip(w.segments("a")[0], segment.SectionGroups)
 	filler := strings.Repeat("f", 8<<10)
-	for round := range 10 {
+	for round := range 12 / lone(1) {
 		for i := range damagedDocs {
 			for _, name := range []string{"a", "b"} {
 				_, id := damagedDocID(i)

@@ -62,7 +62,7 @@ type node struct {
 func (n *node) isDir() bool { return n.names != nil }
 
 func (n *node) info() Info {
-	return Info{Size: int64(len(n.live.b)), Dir: n.isDir(), Links: n.links, ID: n.id}
+	return Info{Size: n.live.size, Dir: n.isDir(), Links: n.links, ID: n.id}
 }
 
 // NewMem returns an empty file system without a limit of space.
@@ -406,7 +406,7 @@ func (m *Mem) Lock(name, note string) (io.Closer, error) {
 		return nil, m.err("lock", name, err)
 	}
 	if n.locked {
-		return nil, lockedError(m.Path(name), n.live.b[:min(len(n.live.b), maxNoteBytes)])
+		return nil, lockedError(m.Path(name), n.live.bytes()[:min(n.live.size, maxNoteBytes)])
 	}
 	n.locked = true
 	_ = m.truncate(n, 0)
@@ -456,7 +456,7 @@ func (m *Mem) ReadFile(name string) ([]byte, error) {
 	if err != nil {
 		return nil, m.err("read", name, err)
 	}
-	return slices.Clone(n.live.b), nil
+	return n.live.bytes(), nil
 }
 
 // WriteFile replaces the bytes of a file, live and durable, as damage on the
@@ -471,8 +471,8 @@ func (m *Mem) WriteFile(name string, data []byte) error {
 	if err != nil {
 		return m.err("write", name, err)
 	}
-	m.used += int64(len(data) - len(n.live.b))
-	n.live = blob{b: slices.Clone(data)}
+	m.used += int64(len(data)) - n.live.size
+	n.live = newBlob(slices.Clone(data))
 	n.durable, n.changes, n.lost, n.written = n.live.share(), nil, nil, nil
 	for off := 0; off < len(data); off += sectorBytes {
 		n.written.add(int64(off))

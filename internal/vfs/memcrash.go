@@ -1,6 +1,7 @@
 package vfs
 
 import (
+	"bytes"
 	"hash/maphash"
 	"maps"
 	"math/rand/v2"
@@ -86,7 +87,7 @@ func (m *Mem) Crash(opt CrashOptions) *Mem {
 			d.written = slices.Clone(n.written)
 			d.durable = n.survivor(opt, torn, &d.written)
 			d.live = d.durable.share()
-			c.used += int64(len(d.live.b))
+			c.used += d.live.size
 			return d
 		}
 		names, changed := after[n]
@@ -130,7 +131,7 @@ func (n *node) survivor(opt CrashOptions, torn *change, written *sectors) blob {
 	if len(n.changes) == 0 {
 		return result
 	}
-	length := len(result.b)
+	length := result.size
 	lengths := 0 // of the changes, those before this index have their length
 	switch opt.Keep {
 	case KeepAll:
@@ -145,12 +146,12 @@ func (n *node) survivor(opt CrashOptions, torn *change, written *sectors) blob {
 		}
 		for _, s := range c.sectors {
 			if opt.Keep == KeepAll || opt.Keep == KeepRandom && rng.Float64() < odds {
-				put(&result, s.off, s.data)
+				result.writeAt(s.data, s.off)
 				written.add(s.off)
 			}
 		}
 		if c.length >= 0 && i < lengths {
-			if length = int(c.length); length < len(result.b) && c.size == 0 {
+			if length = c.length; length < result.size && c.size == 0 {
 				result.resize(length)
 				written.cut(c.length)
 			}
@@ -162,7 +163,7 @@ func (n *node) survivor(opt CrashOptions, torn *change, written *sectors) blob {
 
 // tear puts the first part of a write into x and returns the length that the
 // file has at least.
-func tear(x *blob, c *change, rng *rand.Rand, written *sectors) (length int) {
+func tear(x *blob, c *change, rng *rand.Rand, written *sectors) (length int64) {
 	cut := c.off + rng.Int64N(c.size)
 	if rng.IntN(2) == 0 {
 		cut = max(c.off, cut-cut%sectorBytes)
@@ -171,16 +172,16 @@ func tear(x *blob, c *change, rng *rand.Rand, written *sectors) (length int) {
 		if s.off >= cut {
 			break
 		}
-		put(x, s.off, s.data[:min(int64(len(s.data)), cut-s.off)])
+		x.writeAt(s.data[:min(int64(len(s.data)), cut-s.off)], s.off)
 		written.add(s.off)
 	}
 	switch {
 	case c.length < 0:
 		return 0
 	case rng.IntN(2) == 0:
-		return int(c.length)
+		return c.length
 	}
-	return int(cut)
+	return cut
 }
 
 // Kill returns what the death of the process leaves: everything written, synced
@@ -208,7 +209,7 @@ func (m *Mem) Clone() *Mem {
 			held:    n.held,
 		}
 		if n.links > 0 {
-			c.used += int64(len(n.live.b)) + n.held
+			c.used += n.live.size + n.held
 		}
 	}
 	translate := func(names map[string]*node) map[string]*node {
@@ -291,7 +292,8 @@ func (m *Mem) Sum(seed maphash.Seed) uint64 {
 			if n.isDir() {
 				visit(n)
 			} else if !again {
-				maphash.WriteComparable(&h, maphash.Bytes(seed, n.live.b))
+				maphash.WriteComparable(&h, n.live.size)
+				maphash.WriteComparable(&h, maphash.Bytes(seed, bytes.TrimRight(n.live.b, "\x00")))
 			}
 		}
 		h.WriteByte(0) // the directory ends

@@ -14,34 +14,6 @@ import (
 // sectorBytes is what a disk writes whole or not at all.
 const sectorBytes = 512
 
-// blob is the content of a file. Clones share the bytes until one of them
-// writes.
-type blob struct {
-	b      []byte
-	shared bool
-}
-
-// share returns a blob with the same bytes.
-func (x *blob) share() blob {
-	x.shared = true
-	return *x
-}
-
-// resize sets the length and makes the bytes writable.
-func (x *blob) resize(n int) {
-	if x.shared {
-		x.b, x.shared = slices.Clone(x.b), false
-	}
-	if n <= len(x.b) {
-		clear(x.b[n:]) // growing again shows zeros
-		x.b = x.b[:n]
-		return
-	}
-	old := len(x.b)
-	x.b = slices.Grow(x.b, n-old)[:n]
-	clear(x.b[old:])
-}
-
 // change is one unsynced call on a file. Never modified once made.
 type change struct {
 	seq     uint64   // order among all files
@@ -58,21 +30,18 @@ type sector struct {
 }
 
 // record remembers a write of size bytes at off, or a truncation.
-func (m *Mem) record(n *node, off, size int64, before int) {
+func (m *Mem) record(n *node, off, size, before int64) {
 	m.lastSeq++
 	c := &change{seq: m.lastSeq, off: off, size: size, length: -1}
-	if len(n.live.b) != before {
-		c.length = int64(len(n.live.b))
+	if n.live.size != before {
+		c.length = n.live.size
 	}
 	if size > 0 {
 		first, end := off-off%sectorBytes, off+size
 		if rest := end % sectorBytes; rest != 0 {
-			end = min(end+sectorBytes-rest, int64(len(n.live.b)))
+			end = min(end+sectorBytes-rest, n.live.size)
 		}
-		image := slices.Clone(n.live.b[first:end])
-		for at := first; at < end; at += sectorBytes {
-			c.sectors = append(c.sectors, sector{at, image[at-first : min(at+sectorBytes, end)-first]})
-		}
+		c.sectors = n.live.sectorsAt(first, end)
 		// What is written again will be brought to the disk, all of the sector.
 		n.lost = slices.DeleteFunc(n.lost, func(at int64) bool { return at >= first && at < end })
 	}
@@ -90,7 +59,7 @@ func (m *Mem) write(n *node, p []byte, off int64) (int, error) {
 	if err := m.readOnly(); err != nil {
 		return 0, err
 	}
-	before := int64(len(n.live.b))
+	before := n.live.size
 	p, err := m.copyFirst(n, p, off)
 	limit := before + min(m.available(), maxMemFileBytes-before)
 	if room := limit - off; int64(len(p)) > room {
@@ -99,18 +68,16 @@ func (m *Mem) write(n *node, p []byte, off int64) (int, error) {
 	if len(p) == 0 {
 		return 0, err
 	}
-	end := off + int64(len(p))
-	n.live.resize(int(max(before, end)))
-	copy(n.live.b[off:], p)
-	m.used += int64(len(n.live.b)) - before
-	m.record(n, off, int64(len(p)), int(before))
+	n.live.writeAt(p, off)
+	m.used += n.live.size - before
+	m.record(n, off, int64(len(p)), before)
 	return len(p), err
 }
 
 // copyFirst takes space for the sectors that a write of p at off overwrites, where the
 // file system copies on write. It returns what of p there is space for.
 func (m *Mem) copyFirst(n *node, p []byte, off int64) ([]byte, error) {
-	end := min(off+int64(len(p)), int64(len(n.live.b)))
+	end := min(off+int64(len(p)), n.live.size)
 	for at := off - off%sectorBytes; m.copies && at < end; at += sectorBytes {
 		if !n.written.has(at) || n.moved.has(at) {
 			continue
@@ -139,7 +106,7 @@ func (m *Mem) truncate(n *node, size int64) error {
 	if size < 0 {
 		return syscall.EINVAL
 	}
-	before := int64(len(n.live.b))
+	before := n.live.size
 	if size == before {
 		return nil
 	}
@@ -149,9 +116,9 @@ func (m *Mem) truncate(n *node, size int64) error {
 	if err := m.askJournal(); err != nil {
 		return err
 	}
-	n.live.resize(int(size))
+	n.live.resize(size)
 	m.used += size - before
-	m.record(n, 0, 0, int(before))
+	m.record(n, 0, 0, before)
 	return nil
 }
 
@@ -199,8 +166,7 @@ func (f *memFile) ReadAt(p []byte, off int64) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
 	}
-	b := f.node.live.b
-	n := copy(p, b[min(off, int64(len(b))):])
+	n := f.node.live.readAt(p, off)
 	if n < len(p) {
 		return n, io.EOF
 	}
@@ -256,7 +222,7 @@ func (f *memFile) Allocate(size int64) error {
 	f.m.mu.Lock()
 	defer f.m.mu.Unlock()
 	err := f.usable(size > 0)
-	if err == nil && size > int64(len(f.node.live.b)) {
+	if err == nil && size > f.node.live.size {
 		err = f.m.truncate(f.node, size)
 	}
 	return f.err("allocate", size, err)
@@ -289,28 +255,22 @@ func (f *memFile) sync(ask bool) error {
 	}
 	for _, c := range n.changes {
 		for _, s := range c.sectors {
-			put(&n.durable, s.off, s.data)
+			n.durable.writeAt(s.data, s.off)
 			n.written.add(s.off)
 		}
 		if c.length >= 0 {
-			n.durable.resize(int(c.length))
+			n.durable.resize(c.length)
 			n.written.cut(c.length)
 		}
 	}
 	// The lengths differ only after loseUnsynced.
-	n.durable.resize(len(n.live.b))
+	n.durable.resize(n.live.size)
 	n.changes = nil
 	if f.told < n.losses {
 		f.told = n.losses
 		return f.err("sync", -1, syscall.EIO)
 	}
 	return nil
-}
-
-// put writes data into x at off, making it longer if need be.
-func put(x *blob, off int64, data []byte) {
-	x.resize(max(len(x.b), int(off)+len(data)))
-	copy(x.b[off:], data)
 }
 
 // loseUnsynced does what a failed sync does: the system forgets that the
@@ -337,7 +297,7 @@ func (f *memFile) Map() (*Mapping, error) {
 	if err := f.usable(false); err != nil {
 		return nil, f.err("map", -1, err)
 	}
-	return &Mapping{Data: slices.Clone(f.node.live.b)}, nil
+	return &Mapping{Data: f.node.live.bytes()}, nil
 }
 
 // MapWrite maps if SetMapped says so. A write that fails is a memory fault, whatever
@@ -346,7 +306,7 @@ func (f *memFile) MapWrite(size int64) (*WriteMapping, error) {
 	f.m.mu.Lock()
 	defer f.m.mu.Unlock()
 	err := f.usable(true)
-	if err == nil && size > int64(len(f.node.live.b)) {
+	if err == nil && size > f.node.live.size {
 		err = syscall.EINVAL
 	}
 	if err != nil || !f.m.mapped {
@@ -365,7 +325,7 @@ func (f *memFile) MapWrite(size int64) (*WriteMapping, error) {
 		if off < 0 || off+int64(len(p)) > size {
 			return syscall.EINVAL
 		}
-		if off+int64(len(p)) > int64(len(f.node.live.b)) {
+		if off+int64(len(p)) > f.node.live.size {
 			return ErrFault // the file shrank
 		}
 		if _, err := f.m.write(f.node, p, off); err != nil {
@@ -413,13 +373,15 @@ func (f *memFile) Advise(off, n int64, advice Advice) {
 		return
 	}
 	x := f.node
-	x.live.resize(len(x.live.b))
 	x.lost = slices.DeleteFunc(x.lost, func(at int64) bool {
 		if at < off || n > 0 && at >= off+n {
 			return false
 		}
-		page := x.live.b[min(at, int64(len(x.live.b))):min(at+sectorBytes, int64(len(x.live.b)))]
-		clear(page[copy(page, x.durable.b[min(at, int64(len(x.durable.b))):]):])
+		var b [sectorBytes]byte
+		x.durable.readAt(b[:], at)
+		if there := min(sectorBytes, x.live.size-at); there > 0 {
+			x.live.writeAt(b[:there], at)
+		}
 		return true
 	})
 }

@@ -51,7 +51,7 @@ func (n *node) syncWritten() {
 	for _, c := range n.changes {
 		for _, s := range c.sectors {
 			if n.written.has(s.off) {
-				put(&n.durable, s.off, s.data)
+				n.durable.writeAt(s.data, s.off)
 			} else {
 				n.lost = append(n.lost, s.off)
 			}

@@ -33,7 +33,7 @@ func (m *Mem) apply(op *nameOp) {
 // forget takes a file that nobody can reach any more out of the space in use.
 func (m *Mem) forget(n *node) {
 	if n.links == 0 && n.opens == 0 {
-		m.used -= int64(len(n.live.b)) + n.held
+		m.used -= n.live.size + n.held
 		n.held = 0
 	}
 }

@@ -193,7 +193,7 @@ func checkConsistent(t *testing.T, m *Mem) {
 			if n.isDir() {
 				walk(n)
 			} else if links[n] == 1 {
-				used += int64(len(n.live.b))
+				used += n.live.size
 			}
 		}
 	}
