@@ -268,7 +268,7 @@ func TestIndexAfterReplay(t *testing.T) {
 	large := testOptions(mem)
 	large.MemoryBudget, large.memtableBytes, large.Durability = 64<<20, 32<<20, Buffered
 	db, c := openStore(t, large, ContainerDef{PartitionKey: []string{"/k"}, MinPartitions: 3, Index: IndexAll()})
-	const items, values = 3000, 7
+	const items, values = 1400, 7
 	pad := strings.Repeat("cleave ", 900)
 	for i := range items {
 		if _, err := c.Upsert(ctx, fmt.Appendf(nil, `{"id":"%d","k":"%d","n":%d,"pad":"%s"}`, i, i%97, i%values, pad), nil); err != nil {

@@ -77,7 +77,7 @@ func timeMillis(at time.Time) int64 {
 // whatever each has compacted, and what has expired does not come back: with changes to and fro, splits, unique keys,
 // conditions, patches, reopenings, crashes, backups and installations.
 func TestReplicatedDefaultTTL(t *testing.T) {
-	for range 4 {
+	for range 4 / lone(1) {
 		testReplicatedDefaultTTL(t, newSeed(t))
 	}
 }

@@ -37,7 +37,7 @@ func TestScanMerged(t *testing.T) {
 				model[id] = randomDocument(rng, id)
 				must(t, second(c.Upsert(ctx, model[id], nil)))
 			}
-			for round := range 60 {
+			for round := range 60 / lone(1) {
 				for range rng.IntN(60) {
 					write()
 				}
