@@ -177,6 +177,31 @@ func TestScannedOnFullDisk(t *testing.T) {
 	})
 }
 
+// TestScannedAtRate: where compactions keep to a rate, scans must have sought in the runs as much longer.
+func TestScannedAtRate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := testOptions(vfs.NewMem())
+		o.manual, o.memtableBytes, o.CompactionBytesPerSecond = false, 8<<20, 1<<20
+		db, c := openStore(t, o, ContainerDef{PartitionKey: []string{"/k"}, Compression: NoCompression})
+		for i := range 3 {
+			upsert(t, c, fmt.Sprint(i), 300_000)
+			must(t, db.Flush(t.Context()))
+		}
+		p := c.routing.Load().parts[0]
+		for _, after := range []struct{ scans, runs int }{{4000, 3}, {200_000, 1}} { // two seeks each; 3,900 without the rate, 345,000 with it
+			for range after.scans {
+				p.Sought(p.Version.Load(), 3)
+			}
+			time.Sleep(time.Minute) // of the bubble: a compaction at the rate ends
+			synctest.Wait()
+			if n := c.Partitions()[0].Runs; n != after.runs {
+				t.Errorf("%d runs after %d scans more, want %d", n, after.scans, after.runs)
+			}
+		}
+		must(t, db.Close())
+	})
+}
+
 // TestScansAskAgain: a scan of an older version may pass the number that the newest one asks at.
 func TestScansAskAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

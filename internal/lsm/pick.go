@@ -56,7 +56,7 @@ func (t *Tree) PickDue(runs []*Run, last bool) (tiers.Plan, error) {
 	if err != nil || plan.Len() > 0 || len(runs) < len(t.Version.Load().Runs) {
 		return plan, err
 	}
-	if plan = t.seeks.Use(sizesOf(runs)); plan.Len() == 0 {
+	if plan = t.seeks.Use(sizesOf(runs), t.Env.CompactionRate.PerSecond()); plan.Len() == 0 {
 		return plan, nil
 	}
 	if free, unknown := t.Env.FS.Free(); unknown != nil || free/2 < uint64(bytesOf(runs[:plan.End])) {

@@ -78,7 +78,7 @@ type Version struct {
 	Frozen     []Frozen // newest first
 	Runs       []*Run   // newest first
 	Generation uint64   // rises when the set of runs changes
-	// mergeable is the number of runs newer than the newest one that is set aside.
+	// compactable is the number of runs newer than the newest one that is set aside.
 	compactable int
 	seeksUntil  int64 // seeks of scans from which a compaction is worth it; see tiers.Seeks
 	RawBytes    int64 // bytes of the documents in runs

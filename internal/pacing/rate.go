@@ -1,6 +1,7 @@
 package pacing
 
 import (
+	"math"
 	"sync/atomic"
 	"time"
 )
@@ -24,6 +25,15 @@ func NewRate(perSecond int64, within *Rate) *Rate {
 		return within
 	}
 	return &Rate{perSecond: float64(perSecond), within: within, begun: time.Now()}
+}
+
+// PerSecond returns the bytes a second that the rate allows, +Inf without a limit.
+func (r *Rate) PerSecond() float64 {
+	least := math.Inf(1)
+	for q := r; q != nil; q = q.within {
+		least = min(least, q.perSecond)
+	}
+	return least
 }
 
 // Take says that bytes are written, and returns how many of them have their time then: what a

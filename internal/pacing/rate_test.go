@@ -2,6 +2,7 @@ package pacing
 
 import (
 	"context"
+	"math"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -28,6 +29,11 @@ func TestRate(t *testing.T) {
 		all := NewRate(1000, nil)
 		if NewRate(0, all) != all {
 			t.Error("no limit within a rate is not that rate")
+		}
+		for want, r := range map[float64]*Rate{math.Inf(1): nil, 1000: all, 400: NewRate(400, all), 999: NewRate(4000, NewRate(999, nil))} {
+			if got := r.PerSecond(); got != want {
+				t.Errorf("%g bytes a second, want %g", got, want)
+			}
 		}
 		begun := time.Now()
 		ends := func(what string, from, to time.Duration) {

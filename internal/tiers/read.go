@@ -10,15 +10,19 @@ import (
 // where scans are many it pays to compact runs earlier: when the seeks that a compaction would have
 // spared took as long as it takes. So these compactions never take longer than the seeks that came before
 // them (the "ski rental" rule). Pebble and RocksDB call such compactions read-triggered.
+//
+// Where compactions keep to a rate they take longer, and hold up those that writes need: that time counts
+// too. Rates here are the bytes a second that all compactions may take together, +Inf without a limit.
 const (
-	seekBytes = 512     // bytes that are compacted in the time of a seek, 2.5 µs
-	callBytes = 1 << 20 // bytes that are compacted in the time that a compaction takes whatever its size, mostly for syncs
+	seekBytes = 512                // bytes that are compacted in the time of a seek, 2.5 µs
+	fullRate  = seekBytes / 2.5e-6 // bytes a second of a compaction that nothing slows
+	callBytes = 1 << 20            // bytes that are compacted in the time that a compaction takes whatever its size, mostly for syncs
 )
 
 // byReads chooses among neighbouring runs of these sizes, newest first, in which scans have sought so
 // often in addition to one seek each: the newest ones, as many as have become worth a compaction.
-func byReads(sizes []int64, seeks int64) (p Plan) {
-	for n, worth := range worthwhile(sizes) {
+func byReads(sizes []int64, rate float64, seeks int64) (p Plan) {
+	for n, worth := range worthwhile(sizes, rate) {
 		if seeks >= worth {
 			p.End = n
 		}
@@ -26,10 +30,10 @@ func byReads(sizes []int64, seeks int64) (p Plan) {
 	return p
 }
 
-// SeeksUntil is the number of seeks from which byReads chooses some of the runs.
+// SeeksUntil is the number of seeks from which byReads chooses some of the runs, if no rate slows compactions.
 func SeeksUntil(sizes []int64) int64 {
 	least := int64(math.MaxInt64)
-	for _, worth := range worthwhile(sizes) {
+	for _, worth := range worthwhile(sizes, fullRate) {
 		least = min(least, worth)
 	}
 	return least
@@ -37,12 +41,14 @@ func SeeksUntil(sizes []int64) int64 {
 
 // worthwhile returns for each number of newest runs the seeks in all runs after which their compaction is
 // worth it. It spares the part of them that lies in all these runs but one.
-func worthwhile(sizes []int64) iter.Seq2[int, int64] {
+func worthwhile(sizes []int64, rate float64) iter.Seq2[int, int64] {
 	return func(yield func(n int, seeks int64) bool) {
-		cost := int64(callBytes)
+		slower := max(1, fullRate/rate)
+		cost := float64(callBytes)
 		for i, size := range sizes {
-			cost += size
-			if spared := int64(i) * seekBytes; i > 0 && !yield(i+1, (cost*int64(len(sizes)-1)+spared-1)/spared) {
+			cost += float64(size) * slower
+			seeks := cost * float64(len(sizes)-1) / float64(i*seekBytes)
+			if i > 0 && !yield(i+1, int64(min(math.Ceil(seeks), 1<<62))) {
 				return
 			}
 		}
@@ -58,7 +64,7 @@ type Seeks struct{ n atomic.Int64 }
 const seeksAgain = 1024
 
 // Add counts a scan that has sought in so many runs. due says that a compaction is to be asked for, since it
-// is worth it from so many seeks on: see SeeksUntil.
+// may be worth it from so many seeks on: see SeeksUntil.
 func (s *Seeks) Add(runs int, until int64) (due bool) {
 	more := int64(runs - 1)
 	if more < 1 {
@@ -69,8 +75,8 @@ func (s *Seeks) Add(runs int, until int64) (due bool) {
 }
 
 // Use is byReads with the seeks that were counted. If it chooses any runs, it forgets them.
-func (s *Seeks) Use(sizes []int64) Plan {
-	p := byReads(sizes, s.n.Load())
+func (s *Seeks) Use(sizes []int64, rate float64) Plan {
+	p := byReads(sizes, rate, s.n.Load())
 	if p.Len() > 0 {
 		s.Forget()
 	}
