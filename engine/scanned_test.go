@@ -21,11 +21,12 @@ func through(items iter.Seq2[Item, error]) error {
 	return nil
 }
 
-// openUncompressed opens a store with the background at work, in which files are as large as their documents.
-func openUncompressed(t *testing.T, mem *vfs.Mem) (*DB, *Container) {
+// openUncompressed opens a store with the background at work, whose compactions keep to a rate unless that is 0, and in
+// which files are as large as their documents.
+func openUncompressed(t *testing.T, mem *vfs.Mem, rate int64) (*DB, *Container) {
 	t.Helper()
 	o := testOptions(mem)
-	o.manual, o.memtableBytes = false, 8<<20
+	o.manual, o.memtableBytes, o.CompactionBytesPerSecond = false, 8<<20, rate
 	return openStore(t, o, ContainerDef{PartitionKey: []string{"/k"}, Compression: NoCompression})
 }
 
@@ -85,7 +86,7 @@ func TestScannedRuns(t *testing.T) {
 // seeks of its own.
 func TestScannedBeforeLarge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db, c := openUncompressed(t, vfs.NewMem())
+		db, c := openUncompressed(t, vfs.NewMem(), 0)
 		for i := range 3 {
 			upsert(t, c, fmt.Sprint("large", i), 1<<20)
 		}
@@ -146,7 +147,7 @@ func TestScansOfOneRun(t *testing.T) {
 func TestScannedOnFullDisk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mem := vfs.NewMem()
-		db, c := openUncompressed(t, mem)
+		db, c := openUncompressed(t, mem, 0)
 		for i := range 3 {
 			upsert(t, c, fmt.Sprint(i), 300_000)
 			must(t, db.Flush(t.Context()))
@@ -180,9 +181,7 @@ func TestScannedOnFullDisk(t *testing.T) {
 // TestScannedAtRate: where compactions keep to a rate, scans must have sought in the runs as much longer.
 func TestScannedAtRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		o := testOptions(vfs.NewMem())
-		o.manual, o.memtableBytes, o.CompactionBytesPerSecond = false, 8<<20, 1<<20
-		db, c := openStore(t, o, ContainerDef{PartitionKey: []string{"/k"}, Compression: NoCompression})
+		db, c := openUncompressed(t, vfs.NewMem(), 1<<20)
 		for i := range 3 {
 			upsert(t, c, fmt.Sprint(i), 300_000)
 			must(t, db.Flush(t.Context()))
@@ -192,7 +191,7 @@ func TestScannedAtRate(t *testing.T) {
 			for range after.scans {
 				p.Sought(p.Version.Load(), 3)
 			}
-			time.Sleep(time.Minute) // of the bubble: a compaction at the rate ends
+			time.Sleep(time.Minute) // of the bubble, where no time passes: a compaction that has begun ends
 			synctest.Wait()
 			if n := c.Partitions()[0].Runs; n != after.runs {
 				t.Errorf("%d runs after %d scans more, want %d", n, after.scans, after.runs)
@@ -205,7 +204,7 @@ func TestScannedAtRate(t *testing.T) {
 // TestScansAskAgain: a scan of an older version may pass the number that the newest one asks at.
 func TestScansAskAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db, c := openUncompressed(t, vfs.NewMem())
+		db, c := openUncompressed(t, vfs.NewMem(), 0)
 		upsert(t, c, "large", 2<<20-1000)
 		must(t, db.Flush(t.Context()))
 		fillRuns(t, db, c, 1)

@@ -28,7 +28,7 @@
 //     each whose outcome is not known.
 //  6. Session reads see what the session has written and seen; bounded reads see what was
 //     acknowledged longer ago than the bound.
-//  7. In the end all nodes that run have the same.
+//  7. In the end all nodes that run come to have the same.
 //
 // That a call is not answered during a fault is no violation. That the cluster does not answer
 // after all faults have ended is an error of the run.
