@@ -1,6 +1,7 @@
 package index
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"math/rand/v2"
@@ -90,6 +91,32 @@ func TestViews(t *testing.T) {
 				q := large(new(frozenWriter).append(nil, other), uint32(len(other)), items, off)
 				if n, err := p.CountBoth(q); n != both || err != nil {
 					t.Errorf("%d bytes beyond a multiple of 8: %d in both, %v, not %d", off, n, err, both)
+				}
+			}
+		}
+	}
+}
+
+// TestFrozenOfSet: a set is written as the list of its ordinals is. Its range ends in the midst of
+// a word, and of a container.
+func TestFrozenOfSet(t *testing.T) {
+	rng := randtest.New(t)
+	var ofList, ofSet frozenWriter // which keep their memory
+	for _, items := range []uint32{1, 64, 1000, 1 << 16, 1<<16 + 1, 150_003} {
+		for _, one := range []int{1, 2, 25, 40, 3000} {
+			for _, length := range []int{1, 20, 30, 50, 1 << 16} { // of runs, at most
+				var set Set
+				set.Reset(0, items)
+				for at := 0; at < int(items); {
+					n := 1 + rng.IntN(length)
+					if rng.IntN(one) == 0 {
+						set.AddRange(uint32(at), uint32(at+n))
+					}
+					at += n
+				}
+				want := ofList.append([]byte{7}, set.AppendTo(nil))
+				if got := ofSet.appendSet([]byte{7}, &set); !bytes.Equal(got, want) {
+					t.Fatalf("%d of %d items: %d bytes, not the %d of the list", set.Count(), items, len(got), len(want))
 				}
 			}
 		}

@@ -1,6 +1,7 @@
 package index
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -209,6 +210,30 @@ func merged(t *testing.T, g *generator, c *Compiled, docs []string) {
 		b.Take(mustOpen(t, build(t, c, files[f], 0, newTempFiles())), remaps[f])
 	}
 	compare(t, "merged", content(t, mustOpen(t, written(t, b, len(left)))), expected(t, c, left))
+}
+
+// TestMergedDense merges files whose documents alternate and have terms of many documents, so
+// that the ordinals of a term come in no order and are bitmaps of one container and of two.
+func TestMergedDense(t *testing.T) {
+	c := mustCompile(t, All())
+	var all []string
+	files := make([][]string, 3)
+	remaps := make([]Remap, len(files))
+	for o := range 70_000 {
+		doc := fmt.Sprintf(`{"half":%d,"some":%d,"few":%d}`, o%2, o%99, o%500)
+		all = append(all, doc)
+		f := o / 2 % len(files)
+		files[f], remaps[f].New = append(files[f], doc), append(remaps[f].New, uint32(o))
+	}
+	b := NewBuilder(c, 0, nil)
+	defer b.Close()
+	for f := range files {
+		b.Take(mustOpen(t, build(t, c, files[f], 0, nil)), remaps[f])
+	}
+	got, want := written(t, b, len(all)), build(t, c, all, 0, nil)
+	if !bytes.Equal(got, want) {
+		t.Errorf("the index of %d documents has %d bytes where they are merged, %d where they are added, or others", len(all), len(got), len(want))
+	}
 }
 
 // TestVersions covers the terms that say something of versions.

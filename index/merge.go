@@ -81,7 +81,7 @@ func (b *Builder) mergeTo(w *writer, streams []stream, items uint32) error {
 			return err
 		}
 		if ok {
-			heap = append(heap, s)
+			heap = append(heap, headed{s.key(), s})
 		}
 	}
 	for i := len(heap)/2 - 1; i >= 0; i-- {
@@ -93,7 +93,7 @@ func (b *Builder) mergeTo(w *writer, streams []stream, items uint32) error {
 	for len(heap) > 0 {
 		if heap.alone() {
 			list := heap[0].list()
-			if err := w.add(heap[0].key(), list); err != nil {
+			if err := w.add(heap[0].term, list); err != nil {
 				return err
 			}
 			if err := b.worked(termWork + len(list)); err != nil {
@@ -104,10 +104,10 @@ func (b *Builder) mergeTo(w *writer, streams []stream, items uint32) error {
 			}
 			continue
 		}
-		key = append(key[:0], heap[0].key()...)
+		key = append(key[:0], heap[0].term...)
 		ordinals = ordinals[:0]
 		ordered := true
-		for len(heap) > 0 && bytes.Equal(heap[0].key(), key) {
+		for len(heap) > 0 && bytes.Equal(heap[0].term, key) {
 			n := len(ordinals)
 			ordinals = append(ordinals, heap[0].list()...)
 			if n > 0 && ordinals[n] < ordinals[n-1] {
@@ -117,10 +117,21 @@ func (b *Builder) mergeTo(w *writer, streams []stream, items uint32) error {
 				return err
 			}
 		}
-		if !ordered {
-			ordinals = sortOrdinals(ordinals, &set, items)
+		var err error
+		switch {
+		case ordered:
+			err = w.add(key, ordinals)
+		case uint64(len(ordinals))*sparseIn < uint64(items):
+			slices.Sort(ordinals)
+			err = w.add(key, ordinals)
+		default:
+			set.Reset(0, items)
+			for _, o := range ordinals {
+				set.Add(o)
+			}
+			err = w.addSet(key, &set)
 		}
-		if err := w.add(key, ordinals); err != nil {
+		if err != nil {
 			return err
 		}
 		if err := b.worked(termWork + len(ordinals)); err != nil {
@@ -130,29 +141,26 @@ func (b *Builder) mergeTo(w *writer, streams []stream, items uint32) error {
 	return nil
 }
 
+// sparseIn says which ordinals are faster to sort than to find in a set of all items: fewer than
+// one in so many.
+const sparseIn = 1024
+
 // termWork is what the work for a term takes beside its ordinals.
 const termWork = 16
 
-// sortOrdinals sorts distinct ordinals below items, many of them by way of a set.
-func sortOrdinals(ordinals []uint32, set *Set, items uint32) []uint32 {
-	if uint64(len(ordinals))*512 < uint64(items) {
-		slices.Sort(ordinals)
-		return ordinals
-	}
-	set.Reset(0, items)
-	for _, o := range ordinals {
-		set.Add(o)
-	}
-	return set.AppendTo(ordinals[:0])
+// headed is a stream and the term that it is at.
+type headed struct {
+	term []byte
+	stream
 }
 
 // mergeHeap has the stream with the lowest term in front.
-type mergeHeap []stream
+type mergeHeap []headed
 
 // alone says whether no other stream has the term of the one in front.
 func (h mergeHeap) alone() bool {
-	for _, other := range h[1:min(3, len(h))] {
-		if bytes.Equal(h[0].key(), other.key()) {
+	for i := 1; i < min(3, len(h)); i++ {
+		if bytes.Equal(h[0].term, h[i].term) {
 			return false
 		}
 	}
@@ -161,16 +169,16 @@ func (h mergeHeap) alone() bool {
 
 // pop moves the stream in front, which has the term key, to its next term.
 func (h *mergeHeap) pop(key []byte) error {
-	front := (*h)[0]
+	front := &(*h)[0]
 	ok, err := front.next()
 	if err != nil {
 		return err
 	}
 	if !ok {
 		last := len(*h) - 1
-		(*h)[0] = (*h)[last]
+		*front = (*h)[last]
 		*h = (*h)[:last]
-	} else if bytes.Compare(front.key(), key) <= 0 {
+	} else if front.term = front.key(); bytes.Compare(front.term, key) <= 0 {
 		return front.disorder()
 	}
 	h.down(0)
@@ -181,7 +189,7 @@ func (h mergeHeap) down(i int) {
 	for {
 		least := i
 		for child := 2*i + 1; child <= 2*i+2 && child < len(h); child++ {
-			if bytes.Compare(h[child].key(), h[least].key()) < 0 {
+			if bytes.Compare(h[child].term, h[least].term) < 0 {
 				least = child
 			}
 		}

@@ -31,10 +31,11 @@ type writer struct {
 		keys  []byte
 		table []byte
 	}
-	begun   bool // the block has a term
-	info    Info
-	frozen  frozenWriter
-	scratch []byte
+	begun    bool // the block has a term
+	info     Info
+	frozen   frozenWriter
+	scratch  []byte
+	ordinals []uint32
 }
 
 func newWriter(emit func([]byte) error) *writer {
@@ -49,9 +50,49 @@ func (w *writer) write(b []byte) error {
 // add appends a term, which must sort after the one before, with the rising
 // ordinals that have it.
 func (w *writer) add(key []byte, ordinals []uint32) error {
-	if len(ordinals) == 0 {
+	n := len(ordinals)
+	if n == 0 {
 		return nil
 	}
+	if err := w.term(key, n); err != nil {
+		return err
+	}
+	switch {
+	case n == 1:
+		w.info.Singles++
+		w.block = binary.AppendUvarint(w.block, uint64(ordinals[0]))
+	case n < largePosting:
+		w.info.Shorts++
+		list := w.scratch[:0]
+		next := uint32(0)
+		for _, o := range ordinals {
+			list = appendUvarint(list, uint64(o-next))
+			next = o + 1
+		}
+		w.scratch = list
+		w.info.ShortBytes += int64(len(list))
+		w.block = append(binary.AppendUvarint(w.block, uint64(len(list))), list...)
+	default:
+		return w.large(w.frozen.append(w.scratch[:0], ordinals))
+	}
+	return nil
+}
+
+// addSet is add for the ordinals of a set, whose range begins with 0.
+func (w *writer) addSet(key []byte, s *Set) error {
+	n := s.Count()
+	if n < largePosting {
+		w.ordinals = s.AppendTo(w.ordinals[:0])
+		return w.add(key, w.ordinals)
+	}
+	if err := w.term(key, n); err != nil {
+		return err
+	}
+	return w.large(w.frozen.appendSet(w.scratch[:0], s))
+}
+
+// term appends a term that n ordinals have, which follow. It may end the block before it.
+func (w *writer) term(key []byte, n int) error {
 	if len(key) > maxTermBytes || len(w.last) > 0 && string(key) <= string(w.last) {
 		return fmt.Errorf("index: term of %d bytes out of order", len(key))
 	}
@@ -66,41 +107,14 @@ func (w *writer) add(key []byte, ordinals []uint32) error {
 	} else {
 		shared = sharedPrefix(w.last, key)
 	}
-	n := len(ordinals)
 	b := w.block
 	b = appendUvarint(b, uint64(shared))
 	b = appendUvarint(b, uint64(len(key)-shared))
 	b = append(b, key[shared:]...)
-	b = appendUvarint(b, uint64(n))
+	w.block = appendUvarint(b, uint64(n))
+	w.last = append(w.last[:0], key...)
 	w.info.Terms++
 	w.info.Postings += int64(n)
-	switch {
-	case n == 1:
-		w.info.Singles++
-		b = binary.AppendUvarint(b, uint64(ordinals[0]))
-	case n < largePosting:
-		w.info.Shorts++
-		list := w.scratch[:0]
-		next := uint32(0)
-		for _, o := range ordinals {
-			list = appendUvarint(list, uint64(o-next))
-			next = o + 1
-		}
-		w.scratch = list
-		w.info.ShortBytes += int64(len(list))
-		b = append(binary.AppendUvarint(b, uint64(len(list))), list...)
-	default:
-		w.info.Larges++
-		at, size, err := w.large(ordinals)
-		if err != nil {
-			return err
-		}
-		w.info.LargeBytes += size
-		b = binary.AppendUvarint(b, uint64(at/frozenAlign))
-		b = binary.AppendUvarint(b, uint64(size))
-	}
-	w.block = b
-	w.last = append(w.last[:0], key...)
 	return nil
 }
 
@@ -115,17 +129,20 @@ func appendUvarint(b []byte, x uint64) []byte {
 	return binary.AppendUvarint(b, x)
 }
 
-// large writes a bitmap and returns where it lies.
-func (w *writer) large(ordinals []uint32) (at, size int64, err error) {
+// large writes a bitmap, and appends to the term where it lies.
+func (w *writer) large(bitmap []byte) error {
+	w.scratch = bitmap
 	if pad := -w.off & (frozenAlign - 1); pad > 0 {
 		var zeros [frozenAlign]byte
 		if err := w.write(zeros[:pad]); err != nil {
-			return 0, 0, err
+			return err
 		}
 	}
-	w.scratch = w.frozen.append(w.scratch[:0], ordinals)
-	at = w.off
-	return at, int64(len(w.scratch)), w.write(w.scratch)
+	w.info.Larges++
+	w.info.LargeBytes += int64(len(bitmap))
+	w.block = binary.AppendUvarint(w.block, uint64(w.off/frozenAlign))
+	w.block = binary.AppendUvarint(w.block, uint64(len(bitmap)))
+	return w.write(bitmap)
 }
 
 // begin begins a block. Its fence is the shortest key that lies after the last
