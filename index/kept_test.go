@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"runtime"
 	"testing"
+
+	"github.com/cleavestore/cleave/internal/randtest"
 )
 
 func question(n uint64) *Question {
@@ -71,7 +73,7 @@ func TestKeptBounds(t *testing.T) {
 	if got, _, _ := k.Set(r, question(0)); got != nil {
 		t.Error("the oldest is still there")
 	}
-	for i := range uint64(200_000) {
+	for i := range uint64(randtest.Lone(200_000)) {
 		k.Spend(r, question(1000+i), 1)
 	}
 	if k.Bytes() > KeptBytes {

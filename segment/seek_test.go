@@ -15,7 +15,7 @@ import (
 func TestSeekAgain(t *testing.T) {
 	rng := randtest.New(t)
 	for _, prefix := range []string{"", "="} {
-		for range 3 {
+		for range randtest.Lone(3) {
 			m := maker{rng: rng, levels: 1, partitions: 8, ids: 800, versions: 2, prefix: prefix, body: document}.make()
 			fsys := vfs.NewMem()
 			write(t, fsys, "a", m, WriterOptions{Dictionary: testDictionary(t)})

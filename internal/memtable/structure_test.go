@@ -196,7 +196,7 @@ func rise(n int) []int {
 // TestOneBucket puts sets of keys that share one bucket in several orders.
 func TestOneBucket(t *testing.T) {
 	rnd := randtest.New(t)
-	const n = 2400
+	n := randtest.Lone(2400)
 	for _, shape := range shapes {
 		for _, order := range orders {
 			t.Run(shape.name+"/"+order.name, func(t *testing.T) {
@@ -216,7 +216,7 @@ func TestOneBucket(t *testing.T) {
 				}
 				m = sorted(m)
 				checkStructure(t, table)
-				checkWalk(t, table, m, n)
+				checkWalk(t, table, m, uint64(n))
 				checkSeeks(t, table, m, rnd)
 			})
 		}

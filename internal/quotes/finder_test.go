@@ -120,7 +120,7 @@ func TestFinder(t *testing.T) {
 	r := randtest.New(t)
 	rounds := 30000
 	if testing.Short() {
-		rounds = 6000
+		rounds = randtest.Lone(6000)
 	}
 	var f Finder
 	var sound, flawed int
