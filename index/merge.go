@@ -143,12 +143,12 @@ func (b *Builder) mergeTo(w *writer, streams []stream, items uint32) error {
 
 // sparseIn says which ordinals are faster to sort than to find in a set of all items: fewer than
 // one in so many.
-const sparseIn = 1024
+const sparseIn = 512
 
 // termWork is what the work for a term takes beside its ordinals.
 const termWork = 16
 
-// headed is a stream and the term that it is at.
+// headed is a stream and the term that it is at, valid until its next.
 type headed struct {
 	term []byte
 	stream
