@@ -252,3 +252,70 @@ func TestScannedPart(t *testing.T) {
 		t.Errorf("of all runs %+v, %v", plan, err)
 	}
 }
+
+// TestScansWakeAtRate: scans wake compactors only when a compaction is worth it at the rate.
+func TestScansWakeAtRate(t *testing.T) {
+	o := testOptions(vfs.NewMem())
+	o.memtableBytes, o.CompactionBytesPerSecond = 8<<20, 1<<20
+	db, c := openStore(t, o, ContainerDef{PartitionKey: []string{"/k"}, Compression: NoCompression})
+	for i := range 3 {
+		upsert(t, c, fmt.Sprint(i), 300_000)
+		must(t, db.Flush(t.Context()))
+	}
+	p := c.routing.Load().parts[0]
+	woken := 0
+	p.Env.CompactSoon = func() { woken++ }
+	for i, wakes := range []bool{false, true} { // 345,000 seeks are worth it; 3,900 without the rate
+		for range 100_000 {
+			p.Sought(p.Version.Load(), 3)
+		}
+		if woken > 0 != wakes {
+			t.Errorf("woken %d times after %d scans", woken, (i+1)*100_000)
+		}
+	}
+}
+
+// changedMeanwhile is a file system in which something changes before a file is made.
+type changedMeanwhile struct {
+	vfs.FS
+	change func()
+}
+
+func (c *changedMeanwhile) Create(name string) (vfs.File, error) {
+	c.change()
+	return c.FS.Create(name)
+}
+
+// TestScannedOutdated: a compaction that scans have asked for starts over when what it may drop has changed
+// meanwhile, though it has used up the seeks.
+func TestScannedOutdated(t *testing.T) {
+	fsys := &changedMeanwhile{FS: vfs.NewMem(), change: func() {}}
+	o := testOptions(fsys)
+	o.ExpiryGrace = -1
+	clock := newTestClock(o)
+	db, c := openStore(t, o, ContainerDef{PartitionKey: []string{"/k"}, DefaultTTL: 10 * time.Second, MutableTTL: true})
+	for i := range 5 {
+		upsert(t, c, fmt.Sprint(i), 50)
+		must(t, db.Flush(t.Context()))
+		clock.pass(3 * time.Second)
+	}
+	p := c.routing.Load().parts[0]
+	for range 1000 {
+		p.Sought(p.Version.Load(), 5)
+	}
+	changes := 0
+	fsys.change = func() {
+		if changes++; changes == 1 {
+			must(t, c.SetDefaultTTL(t.Context(), 20*time.Second))
+		}
+	}
+	if done, err := p.CompactOne(t.Context()); err != nil || !done || changes == 0 {
+		t.Errorf("done %t, %v; %d changes", done, err, changes)
+	}
+	if n := c.Partitions()[0].Runs; n != 1 {
+		t.Errorf("%d runs", n)
+	}
+	for i := range 5 { // two had expired by the time that they had before
+		must(t, second(c.Read(t.Context(), StringKey("a"), fmt.Sprint(i))))
+	}
+}

@@ -9,6 +9,7 @@ import (
 	"github.com/cleavestore/cleave/internal/drain"
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/pacing"
+	"github.com/cleavestore/cleave/internal/tiers"
 	"github.com/cleavestore/cleave/segment"
 )
 
@@ -53,11 +54,11 @@ func (t *Tree) Compact(ctx context.Context, behind int, most int64, choose Picke
 	inputs := runs[pick.First:pick.End]
 	older := runs[pick.End:]
 	oldest := allAside(older) // damaged runs do not count: keep.aside has their bounds
-	c.Runs = int64(len(inputs))
-	var expect int64
+	c.Runs, c.BytesIn = int64(len(inputs)), bytesOf(inputs)
+	expect, gone := int64(0), []*File(nil)
 	for _, r := range inputs {
 		expect += r.Items()
-		c.BytesIn += r.bytes()
+		gone = append(gone, r.Files...)
 	}
 	out := t.NewOutput(ctx, int(expect), older, inputs)
 	defer out.Abandon()
@@ -97,7 +98,13 @@ func (t *Tree) Compact(ctx context.Context, behind int, most int64, choose Picke
 	if m.keep.outdated(t) {
 		t.Install.Unlock()
 		m.job.End(true)
-		return t.Compact(ctx, behind, most, choose, nested)
+		again := func(runs []*Run, _ bool) (p tiers.Plan, _ error) { // choose may say no: seeks are used up
+			if at := slices.Index(runs, inputs[0]); at >= 0 && at+len(inputs) <= len(runs) {
+				p = tiers.Plan{First: at, End: at + len(inputs)}
+			}
+			return p, nil
+		}
+		return t.Compact(ctx, behind, most, again, nested)
 	}
 	defer t.Install.Unlock()
 	if t.Dropped.Load() {
@@ -107,10 +114,6 @@ func (t *Tree) Compact(ctx context.Context, behind int, most int64, choose Picke
 	next := slices.Clone(present[:len(present)-len(inputs)-len(older)])
 	t.carryVectors(out, next)
 	next = append(append(next, replacement...), older...)
-	var gone []*File
-	for _, r := range inputs {
-		gone = append(gone, r.Files...)
-	}
 	t.raiseChangeFloor(&m.keep)
 	if err := t.replaceFiles(next, gone); err != nil {
 		return c, false, err

@@ -77,7 +77,7 @@ func sizesOf(runs []*Run) []int64 {
 // Sought counts what a scan of a version has sought in: so many runs. It asks for a compaction of the newest
 // runs when that has become worth it.
 func (t *Tree) Sought(v *Version, runs int) {
-	if t.seeks.Add(runs, v.seeksUntil) {
+	if t.seeks.Add(runs, v.seeksUntil) && t.seeks.Pick(sizesOf(v.Runs), t.Env.CompactionRate.PerSecond()).Len() > 0 {
 		t.Env.CompactSoon()
 	}
 }

@@ -103,19 +103,16 @@ func (v *Version) sum(of func(*memtable.Table) int64) int64 {
 func (v *Version) SetRuns(runs []*Run) {
 	v.Runs, v.RawBytes, v.RunBytes, v.tombstoned = runs, 0, bytesOf(runs), false
 	v.Generation++
-	v.compactable = len(runs)
-	for i, r := range runs {
-		if v.compactable == len(runs) && r.aside() {
-			v.compactable = i
-		}
+	v.seeksUntil = math.MaxInt64
+	if v.compactable = slices.IndexFunc(runs, (*Run).aside); v.compactable < 0 {
+		v.compactable, v.seeksUntil = len(runs), tiers.SeeksUntil(sizesOf(runs))
+	}
+	for _, r := range runs {
 		raw, _ := r.Compression()
 		v.RawBytes += raw
 		for _, f := range r.Files {
 			v.tombstoned = v.tombstoned || f.Properties().OfPartitions > 0
 		}
-	}
-	if v.seeksUntil = math.MaxInt64; v.compactable == len(runs) {
-		v.seeksUntil = tiers.SeeksUntil(sizesOf(runs))
 	}
 }
 

@@ -30,7 +30,8 @@ func byReads(sizes []int64, rate float64, seeks int64) (p Plan) {
 	return p
 }
 
-// SeeksUntil is the number of seeks from which byReads chooses some of the runs, if no rate slows compactions.
+// SeeksUntil is the number of seeks from which byReads chooses some of the runs, if no rate slows compactions;
+// if one does, it is more.
 func SeeksUntil(sizes []int64) int64 {
 	least := int64(math.MaxInt64)
 	for _, worth := range worthwhile(sizes, fullRate) {
@@ -59,11 +60,11 @@ func worthwhile(sizes []int64, rate float64) iter.Seq2[int, int64] {
 // called by any goroutine.
 type Seeks struct{ n atomic.Int64 }
 
-// seeksAgain is the number of seeks after which a compaction is asked for once more: the first time may have
+// seeksAgain is the number of seeks after which Pick is to be asked once more: the first time may have
 // been missed by one that was under way.
 const seeksAgain = 1024
 
-// Add counts a scan that has sought in so many runs. due says that a compaction is to be asked for, since it
+// Add counts a scan that has sought in so many runs. due says that Pick is to be asked, since a compaction
 // may be worth it from so many seeks on: see SeeksUntil.
 func (s *Seeks) Add(runs int, until int64) (due bool) {
 	more := int64(runs - 1)
@@ -74,9 +75,12 @@ func (s *Seeks) Add(runs int, until int64) (due bool) {
 	return past >= 0 && (past < more || past/seeksAgain != (past-more)/seeksAgain)
 }
 
-// Use is byReads with the seeks that were counted. If it chooses any runs, it forgets them.
+// Pick is byReads with the seeks that were counted.
+func (s *Seeks) Pick(sizes []int64, rate float64) Plan { return byReads(sizes, rate, s.n.Load()) }
+
+// Use is Pick. If it chooses any runs, it forgets the seeks.
 func (s *Seeks) Use(sizes []int64, rate float64) Plan {
-	p := byReads(sizes, rate, s.n.Load())
+	p := s.Pick(sizes, rate)
 	if p.Len() > 0 {
 		s.Forget()
 	}
