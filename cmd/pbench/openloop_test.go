@@ -274,7 +274,7 @@ func checkBench(t *testing.T, text string, want int) {
 
 func TestSweep(t *testing.T) {
 	s := newSession(t)
-	args := []string{"sweep", "--docs", "50", "--workload", "a", "--duration", "10ms", "--warmup", "1ms", "--workers", "4", "--slo"}
+	args := []string{"sweep", "--docs", "50", "--generator", "small", "--workload", "a", "--duration", "10ms", "--warmup", "1ms", "--workers", "4", "--slo"}
 	s.do(t, cli.ExitOK, append(args, "read.p99<1h,all.max<1h")...)
 	wants(t, s.out.String(), "rate", "achieved", "response p50", "read p99 by rate", "| is 1h0m0s", "all max by rate", "▓")
 	s.do(t, cli.ExitOK, append(args, "read.p50<1ns", "--json", "-")...)
@@ -293,7 +293,7 @@ func TestSweep(t *testing.T) {
 	s.do(t, cli.ExitOK, append(args, "read.p50<1ns")...)
 	wants(t, s.out.String(), "no rate that was tried meets read.p50<1ns")
 	dir := t.TempDir()
-	s.do(t, cli.ExitOK, "load", "--db", dir, "--docs", "10")
+	s.do(t, cli.ExitOK, "load", "--db", dir, "--docs", "10", "--generator", "small")
 	s.store.containers["docs"].readErr = errors.New("the disk is gone")
 	s.do(t, harness.ExitFailed, "sweep", "--db", dir, "--workload", "c", "--slo", "read.p99<1ms", "--warmup", "0s")
 	wants(t, s.errOut.String(), "the disk is gone")
