@@ -66,7 +66,7 @@ func (c *catchUpCommand) Run(ctx context.Context, env *harness.Environment) erro
 	if err = harness.CheckLoaded(c.DB); err != nil {
 		return err
 	}
-	if err = c.JSON.Open(); err != nil {
+	if err = c.JSON.Open(c.DB); err != nil {
 		return err
 	}
 	defer c.JSON.Discard()

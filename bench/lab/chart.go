@@ -6,6 +6,7 @@ import (
 	"os"
 
 	"github.com/cleavestore/cleave/internal/harness"
+	"github.com/cleavestore/cleave/internal/outputfile"
 )
 
 // chartCommand draws the pictures of the documents.
@@ -29,6 +30,9 @@ func (f *svgFlag) write(env *harness.Environment, draw func(b *bytes.Buffer) err
 	}
 	if f.SVG == "-" {
 		_, err := env.Stdout.Write(b.Bytes())
+		return err
+	}
+	if err := outputfile.OutsideStores(f.SVG); err != nil {
 		return err
 	}
 	return os.WriteFile(f.SVG, b.Bytes(), 0o666)

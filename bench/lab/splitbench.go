@@ -83,6 +83,9 @@ func (s *splitsCommand) Run(ctx context.Context, env *harness.Environment) error
 		}
 		r.Sizes = append(r.Sizes, sizes...)
 	}
+	if err := harness.OutsideStores("--svg", s.SVG); err != nil {
+		return err
+	}
 	if err := s.JSON.Open(); err != nil {
 		return err
 	}

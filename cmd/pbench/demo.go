@@ -62,6 +62,9 @@ func (d *demoCommand) Run(ctx context.Context, env *harness.Environment) error {
 func (d *demoCommand) runIn(ctx context.Context, env *harness.Environment, dir string, g *workload.Generator, n int64) (err error) {
 	r := runFlags{loopFlags: loopFlags{Workers: demoWorkers, Warmup: demoWarmup}, Duration: demoRunTime, SplitAt: []time.Duration{demoSplitAt}, Count: 1, JSON: d.JSON, Report: d.Report, brief: true}
 	engine := harness.EngineFlags{MemoryBudget: d.MemoryBudget}
+	if err = r.outsideStores(); err != nil {
+		return err
+	}
 	if err = r.JSON.Open(); err != nil {
 		return err
 	}

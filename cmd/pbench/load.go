@@ -114,7 +114,7 @@ func (l *loadCommand) Run(ctx context.Context, env *harness.Environment) (err er
 	if err = l.check(paths); err != nil {
 		return err
 	}
-	if err = l.JSON.Open(); err != nil {
+	if err = l.JSON.Open(l.DB); err != nil {
 		return err
 	}
 	defer l.JSON.Discard()

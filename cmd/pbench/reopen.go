@@ -50,7 +50,7 @@ func (c *reopenCommand) Run(ctx context.Context, env *harness.Environment) error
 	if err := harness.CheckLoaded(c.DB); err != nil {
 		return err
 	}
-	if err := c.JSON.Open(); err != nil {
+	if err := c.JSON.Open(c.DB); err != nil {
 		return err
 	}
 	defer c.JSON.Discard()

@@ -32,6 +32,9 @@ func (c *reportCommand) Run(_ context.Context, env *harness.Environment) error {
 	if c.Beside != "" {
 		dirs = append(dirs, c.Beside)
 	}
+	if err := harness.OutsideStores("--html", c.HTML); err != nil {
+		return err
+	}
 	return writeReport(env, c.HTML, dirs...)
 }
 

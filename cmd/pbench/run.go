@@ -92,7 +92,10 @@ func (r *runCommand) Run(ctx context.Context, env *harness.Environment) (err err
 	if err := r.TargetFlags.Check(); err != nil {
 		return err
 	}
-	if err := r.JSON.Open(); err != nil {
+	if err := r.outsideStores(r.DB); err != nil {
+		return err
+	}
+	if err := r.JSON.Open(r.DB); err != nil {
 		return err
 	}
 	defer r.JSON.Discard()
@@ -168,6 +171,12 @@ func (r *runFlags) check(w workload.Workload) error {
 		}
 	}
 	return nil
+}
+
+// outsideStores refuses to write results into a store, also into that of the run.
+func (r *runFlags) outsideStores(dirs ...string) error {
+	return errors.Join(harness.OutsideStores("--out", r.Out, dirs...), harness.OutsideStores("--report", r.Report, dirs...),
+		harness.OutsideStores("--profile-out", r.ProfileOut, dirs...))
 }
 
 // measure performs the repetitions, closes the store and delivers the results;

@@ -66,7 +66,7 @@ func (s *sweepCommand) Run(ctx context.Context, env *harness.Environment) error 
 	if err := s.check(w); err != nil {
 		return err
 	}
-	if err := s.JSON.Open(); err != nil {
+	if err := s.JSON.Open(s.DB); err != nil {
 		return err
 	}
 	defer s.JSON.Discard()

@@ -13,6 +13,7 @@ import (
 	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/internal/cli"
 	"github.com/cleavestore/cleave/internal/humanize"
+	"github.com/cleavestore/cleave/internal/outputfile"
 )
 
 type backupCommand struct {
@@ -106,7 +107,7 @@ func (c *backupCommand) Run(ctx context.Context, env *environment, shared *comma
 		beside := filepath.Dir(c.Out)
 		if c.Out == "-" {
 			beside = os.TempDir()
-		} else if err := outsideStores(c.Out); err != nil { // before the copy is made there
+		} else if err := outputfile.OutsideStores(c.Out); err != nil { // before the copy is made there
 			return err
 		}
 		copied, err := os.MkdirTemp(beside, ".readable-*")

@@ -13,6 +13,7 @@ import (
 	"github.com/cleavestore/cleave/internal/cli"
 	"github.com/cleavestore/cleave/internal/humanize"
 	"github.com/cleavestore/cleave/internal/jsondoc"
+	"github.com/cleavestore/cleave/internal/outputfile"
 	"github.com/cleavestore/cleave/partmap"
 )
 
@@ -153,7 +154,7 @@ func (c *mapCommand) Run(ctx context.Context, env *environment, out *output) err
 }
 
 func (c *mapCommand) writeSVG(env *environment, maps []*mapReport) error {
-	if err := outsideStores(c.SVG); err != nil {
+	if err := outputfile.OutsideStores(c.SVG); err != nil {
 		return err
 	}
 	var b strings.Builder

@@ -8,23 +8,16 @@ import (
 
 	"github.com/cleavestore/cleave/cmd/pinspect/internal/layout"
 	"github.com/cleavestore/cleave/internal/cli"
+	"github.com/cleavestore/cleave/internal/outputfile"
 	"github.com/cleavestore/cleave/internal/vfs"
 )
-
-// outsideStores refuses the name of a file in the directory of a store, or below it: only the store puts files there.
-func outsideStores(name string) error {
-	if store := layout.StoreAround(filepath.Dir(name)); store != "" {
-		return cli.Usagef("%s would lie in the store %s: name a file outside of it", name, store)
-	}
-	return nil
-}
 
 // writeNew has write make a file. One of the name must not exist. The file gets
 // its name when it is whole: write returned nil, and the content is on disk.
 // After an error there is no file, unless it is the last one possible: that the
 // name may not be durable.
 func writeNew(name string, write func(to io.Writer) error) error {
-	if err := outsideStores(name); err != nil {
+	if err := outputfile.OutsideStores(name); err != nil {
 		return err
 	}
 	dir, err := vfs.OpenRoot(filepath.Dir(name))

@@ -136,7 +136,8 @@ func TestNewFileInStore(t *testing.T) {
 	s := newSample(t)
 	before := names(t, s.dir)
 	for _, file := range []string{filepath.Join(s.dir, "new"), filepath.Join(s.dir, "wal", "new")} {
-		for _, args := range append(fileCommands(s.dir, file), []string{"backup", s.dir, "--readable", "-o", file}, []string{"map", s.dir, "--svg", file}) {
+		for _, args := range append(fileCommands(s.dir, file), []string{"backup", s.dir, "--readable", "-o", file}, []string{"map", s.dir, "--svg", file},
+			[]string{"import", filepath.Join(s.dir, "none"), "--db", s.dir, "--container", "cities", "--rejects", file}) {
 			var most []string // that were there at a moment
 			r := pinspectWith(&watched{t.Context(), func() {
 				if now := names(t, filepath.Dir(file)); len(now) > len(most) {
@@ -218,7 +219,7 @@ func TestOutputFull(t *testing.T) {
 			}
 		}
 	}
-	r := pinspect(t, "map", s.dir, "--svg", filepath.Join(s.dir, "MANIFEST", "no", "map.svg"))
+	r := pinspect(t, "map", s.dir, "--svg", filepath.Join(t.TempDir(), "none", "map.svg"))
 	if r.status != exitCannotOpen || !strings.Contains(r.stderr, "--svg") {
 		t.Errorf("map --svg into nowhere: status %d, %s", r.status, r.stderr)
 	}

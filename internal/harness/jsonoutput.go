@@ -6,6 +6,8 @@ import (
 	"io"
 	"io/fs"
 	"os"
+
+	"github.com/cleavestore/cleave/internal/outputfile"
 )
 
 // JSONOutput is a flag that says where a command writes its results as JSON:
@@ -30,9 +32,13 @@ func (j *JSONOutput) ReplacesText() bool { return j.name == "-" }
 
 // Open opens the file, so that a command does not fail at its end for want of
 // it. What is in it stays there until write. After open, discard must be called.
-func (j *JSONOutput) Open() (err error) {
+// A file in a store is refused, also in one that the command makes: dirs.
+func (j *JSONOutput) Open(dirs ...string) (err error) {
 	if j.name == "" || j.name == "-" {
 		return nil
+	}
+	if err = OutsideStores("--json", j.name, dirs...); err != nil {
+		return err
 	}
 	j.file, err = os.OpenFile(j.name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
 	j.made = err == nil
@@ -40,6 +46,18 @@ func (j *JSONOutput) Open() (err error) {
 		j.file, err = os.OpenFile(j.name, os.O_WRONLY, 0)
 	}
 	return err
+}
+
+// OutsideStores refuses a file or directory in a store as the value of a flag, also
+// in one that the command makes: dirs. Nothing and standard output are in none.
+func OutsideStores(flag, name string, dirs ...string) error {
+	if name == "" || name == "-" {
+		return nil
+	}
+	if err := outputfile.OutsideStores(name, dirs...); err != nil {
+		return Usagef("%s: %w", flag, err)
+	}
+	return nil
 }
 
 // Write writes v and closes the file.

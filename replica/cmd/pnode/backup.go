@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/cleavestore/cleave/internal/humanize"
+	"github.com/cleavestore/cleave/internal/outputfile"
 	"github.com/cleavestore/cleave/internal/vfs"
 	"github.com/cleavestore/cleave/partmap"
 	"github.com/cleavestore/cleave/replica/cluster"
@@ -61,6 +62,9 @@ type backupCommand struct {
 
 // Run implements the command.
 func (c *backupCommand) Run(ctx context.Context, e *environment) (err error) {
+	if err = outputfile.OutsideStores(c.Target); err != nil {
+		return err
+	}
 	o, err := newOperator(c.Dir, &c.etcdFlags)
 	if err != nil {
 		return err

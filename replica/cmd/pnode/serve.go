@@ -16,6 +16,7 @@ import (
 
 	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/internal/cli"
+	"github.com/cleavestore/cleave/internal/outputfile"
 	"github.com/cleavestore/cleave/replica/cluster"
 	"github.com/cleavestore/cleave/replica/group"
 	"github.com/cleavestore/cleave/replica/host"
@@ -189,6 +190,9 @@ func (c *serveCommand) Run(ctx context.Context, e *environment) (err error) {
 func startProfile(name string) (stop func() error, err error) {
 	if name == "" {
 		return func() error { return nil }, nil
+	}
+	if err = outputfile.OutsideStores(name); err != nil {
+		return nil, err
 	}
 	f, err := os.Create(name)
 	if err != nil {

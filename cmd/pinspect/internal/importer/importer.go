@@ -35,6 +35,7 @@ import (
 	"github.com/cleavestore/cleave/internal/humanize"
 	"github.com/cleavestore/cleave/internal/jsondoc"
 	"github.com/cleavestore/cleave/internal/keyadvice"
+	"github.com/cleavestore/cleave/internal/outputfile"
 )
 
 // Import brings documents into a container.
@@ -184,6 +185,11 @@ func (c *Import) check() error {
 		return cli.Usagef("--opaque needs --with key=NAME: the part of each key before the separator becomes the partition key, the rest the id")
 	case c.Opaque && len(c.PartitionKey) > 0:
 		return cli.Usagef("--opaque and --partition-key exclude each other: bytes have no members")
+	}
+	if c.Rejects != "" {
+		if err := outputfile.OutsideStores(c.Rejects, c.DB); err != nil {
+			return cli.Usagef("--rejects: %w", err)
+		}
 	}
 	return nil
 }
