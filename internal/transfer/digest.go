@@ -28,7 +28,7 @@ func NewDigest(h *Head) (*Digest, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &Digest{sum: sha256.New(), past: h.past()}
+	d := &Digest{sum: sha256.New(), past: h.Past()}
 	d.sum.Write(append(text, '\n'))
 	return d, nil
 }

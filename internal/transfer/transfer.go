@@ -72,8 +72,8 @@ type Head struct {
 	At      manifest.Applied `json:"applied"` // index 0: none
 }
 
-// past says which items of the partition have expired as of its newest entry.
-func (h *Head) past() lifetime.Past {
+// Past says which items of the partition have expired as of its newest entry.
+func (h *Head) Past() lifetime.Past {
 	if !h.Mutable || h.At.Index == 0 {
 		return lifetime.Past{Expired: h.At.Time}
 	}

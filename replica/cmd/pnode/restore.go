@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -8,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -18,7 +20,12 @@ import (
 	"time"
 
 	"github.com/cleavestore/cleave/engine"
+	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/jsondoc"
+	"github.com/cleavestore/cleave/internal/lifetime"
+	"github.com/cleavestore/cleave/internal/logrecord"
+	"github.com/cleavestore/cleave/internal/transfer"
+	"github.com/cleavestore/cleave/partmap"
 	"github.com/cleavestore/cleave/replica/client"
 	"github.com/cleavestore/cleave/replica/cluster"
 	raftcommand "github.com/cleavestore/cleave/replica/command"
@@ -50,6 +57,7 @@ func (c *restoreCommand) Run(ctx context.Context, e *environment) error {
 	defer cl.Close()
 	cl.Refresh(ctx)
 	var lacks []error
+	target := make(map[string]*cluster.Container)
 	for _, t := range b.Containers {
 		switch has, failed := cl.Definition(ctx, t.Name); {
 		case errors.Is(failed, engine.ErrNoContainer):
@@ -57,6 +65,7 @@ func (c *restoreCommand) Run(ctx context.Context, e *environment) error {
 		case failed != nil:
 			return failed
 		default:
+			target[t.Name] = &has
 			lacks = append(lacks, c.compare(&t, &has))
 		}
 	}
@@ -65,7 +74,7 @@ func (c *restoreCommand) Run(ctx context.Context, e *environment) error {
 	}
 	total := int64(0)
 	for _, g := range b.Groups {
-		n, err := c.restore(ctx, cl, &b, &g)
+		n, err := c.restore(ctx, cl, &g, target[g.Container])
 		if err != nil {
 			return fmt.Errorf("group %d: %w", g.ID, err)
 		}
@@ -119,9 +128,8 @@ func quote(word string) string {
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
-// restore writes what a group has to another cluster. It reads it in a store of its own, which it
-// removes.
-func (c *restoreCommand) restore(ctx context.Context, cl *client.Client, b *backup, g *backupGroup) (n int64, err error) {
+// restore writes what a group has to another cluster.
+func (c *restoreCommand) restore(ctx context.Context, cl *client.Client, g *backupGroup, has *cluster.Container) (n int64, err error) {
 	file, err := os.Open(filepath.Join(c.Backup, filepath.Base(g.File)))
 	if err != nil {
 		return 0, err
@@ -137,88 +145,32 @@ func (c *restoreCommand) restore(ctx context.Context, cl *client.Client, b *back
 	if _, err = file.Seek(0, io.SeekStart); err != nil {
 		return 0, err
 	}
-	dir, err := os.MkdirTemp("", "pnode-restore")
-	if err != nil {
-		return 0, err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	db, err := engine.Open(ctx, dir, &engine.Options{MaxPartitionBytes: -1})
-	if err != nil {
-		return 0, err
-	}
-	defer func() { err = errors.Join(err, db.Close()) }()
-	t, ttl, err := install(ctx, db, b, g, file)
-	if err != nil {
-		return 0, err
-	}
-	return c.copy(ctx, cl, t, ttl)
-}
-
-// install gives a store what the file of a group has. It returns the container, and the default time to live by which the group
-// went: that of the container can have changed since the group began.
-func install(ctx context.Context, db *engine.DB, b *backup, g *backupGroup, file io.Reader) (*engine.Container, time.Duration, error) {
-	var def engine.ContainerDef
-	for _, t := range b.Containers {
-		if t.Name == g.Container {
-			def = t.Def()
-		}
-	}
-	def.MinPartitions = 1
-	t, err := db.EnsureContainer(ctx, g.Container, def)
-	if err != nil {
-		return nil, 0, err
-	}
-	for _, at := range []string{g.Min, g.Max} {
-		if err = cutAt(ctx, t, at); err != nil {
-			return nil, 0, err
-		}
-	}
-	got, err := t.InstallPartition(ctx, file)
-	if err != nil {
-		return nil, 0, err
-	}
-	rule, err := t.AppliedTTL(got.Partition)
-	return t, rule.TTL, err
-}
-
-// cutAt splits the partition that has a boundary inside of it; there is none at the ends of all.
-func cutAt(ctx context.Context, t *engine.Container, at string) error {
-	for _, p := range t.Partitions() {
-		if p.Min < at && at < p.Max {
-			job, err := t.Split(ctx, p.ID, &engine.SplitOptions{At: at})
-			if err != nil {
-				return err
-			}
-			return job.Wait(ctx)
-		}
-	}
-	return nil
+	return c.copy(ctx, cl, file, has)
 }
 
 // restoreTime bounds how long one write is tried.
 const restoreTime = time.Minute
 
-// copy writes all items of a container to the cluster, and returns how many they were.
-func (c *restoreCommand) copy(ctx context.Context, cl *client.Client, t *engine.Container, defaultTTL time.Duration) (n int64, err error) {
+// copy writes all items of a group to a container of the cluster, and returns how many they were.
+func (c *restoreCommand) copy(ctx context.Context, cl *client.Client, file io.Reader, has *cluster.Container) (n int64, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var tasks sync.WaitGroup
 	places := make(chan struct{}, max(c.Writes, 1))
-	for it, failed := range t.ScanAll(ctx, nil) {
+	for it, failed := range saved(ctx, file, has) {
 		if failed != nil {
 			cancel(failed)
 			break
 		}
 		n++
-		op := raftcommand.Operation{Kind: raftcommand.Upsert, Body: slices.Clone(it.Body), TTL: lifetime(&it, defaultTTL)}
 		places <- struct{}{}
 		tasks.Go(func() {
 			defer func() { <-places }()
 			each, end := context.WithTimeout(ctx, restoreTime)
 			defer end()
-			_, err := cl.Batch(each, t.Name(), it.Key, op)
+			_, err := cl.Batch(each, has.Name, it.key, it.write)
 			if err != nil && !errors.Is(err, client.ErrResults) {
-				cancel(fmt.Errorf("item %q: %w", it.ID, err))
+				cancel(fmt.Errorf("item %q: %w", it.id, err))
 			}
 		})
 	}
@@ -226,26 +178,74 @@ func (c *restoreCommand) copy(ctx context.Context, cl *client.Client, t *engine.
 	return n, context.Cause(ctx)
 }
 
-// lifetime returns the time to live of an item that neither its document nor the default of its container says, since the write
-// of it has said it: without it the item would live for ever, or would be gone too early. 0: they say it.
-func lifetime(it *engine.Item, defaultTTL time.Duration) time.Duration {
-	if defaultTTL == 0 {
-		return 0 // no item expires there
-	}
-	said := max(defaultTTL, 0) // 0: for ever
-	jsondoc.Members(it.Body, func(name []byte, v jsondoc.Value) {
-		if string(name) != "ttl" || v.Kind != jsondoc.KindNumber {
+// savedItem is an item of a backup, and the write that brings it into a container.
+type savedItem struct {
+	key   engine.PartitionKey
+	id    string
+	write raftcommand.Operation
+}
+
+// saved returns the items of a group that had not expired by its newest entry, for a container that has the default time to live of
+// theirs.
+func saved(ctx context.Context, file io.Reader, has *cluster.Container) iter.Seq2[savedItem, error] {
+	return func(yield func(savedItem, error) bool) {
+		source, err := transfer.NewReader(file)
+		if err != nil {
+			yield(savedItem{}, err)
 			return
 		}
-		if s, err := strconv.ParseFloat(string(v.Text), 64); err == nil {
-			said = time.Duration(max(s, 0) * float64(time.Second))
+		past := source.Head.Past()
+		for op := new(logrecord.Operation); ; {
+			if err = source.Next(ctx, op); err == io.EOF {
+				return
+			}
+			if err != nil {
+				yield(savedItem{}, err)
+				return
+			}
+			v := &op.Version
+			if v.Flags == item.Claim || past.Gone(v) {
+				continue // the write of an item makes its claims
+			}
+			if !yield(savedItem{
+				key: partmap.FromTrusted(bytes.Clone(op.Key.PK)), id: string(op.Key.ID),
+				write: raftcommand.Operation{Kind: raftcommand.Upsert, Body: bytes.Clone(v.Body), TTL: timeToLive(v, &source.Head, has)},
+			}, nil) {
+				return
+			}
+		}
+	}
+}
+
+// timeToLive returns the time to live of an item that its write has said: without it the item would go by its document and the
+// default of the container. 0: it does.
+func timeToLive(v *item.Version, from *transfer.Head, has *cluster.Container) time.Duration {
+	switch {
+	case has.DefaultTTL == 0 && !has.MutableTTL:
+		return 0 // no item expires there, and a write that says a time would be refused
+	case from.Mutable && v.Expires == 0:
+		return 0
+	case from.Mutable && v.Expires == lifetime.Never:
+		return engine.NoExpiry
+	case from.Mutable: // a time of its own, by the write or by the document
+		return time.Duration(v.Expires-v.Modified) * time.Millisecond
+	case from.TTL == 0:
+		return 0
+	}
+	said := max(from.TTL, 0) // in milliseconds; 0: for ever
+	jsondoc.Members(v.Body, func(name []byte, value jsondoc.Value) {
+		if string(name) != "ttl" || value.Kind != jsondoc.KindNumber {
+			return
+		}
+		if s, err := strconv.ParseFloat(string(value.Text), 64); err == nil {
+			said = int64(max(s, 0) * 1000)
 		}
 	})
 	switch {
-	case it.Expires.IsZero() && said == 0, !it.Expires.IsZero() && said != 0 && it.Expires.Equal(it.Modified.Add(said)):
+	case v.Expires == 0 && said == 0, v.Expires != 0 && said != 0 && v.Expires == v.Modified+said:
 		return 0
-	case it.Expires.IsZero():
+	case v.Expires == 0:
 		return engine.NoExpiry
 	}
-	return it.Expires.Sub(it.Modified)
+	return time.Duration(v.Expires-v.Modified) * time.Millisecond
 }

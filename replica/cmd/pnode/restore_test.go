@@ -4,13 +4,16 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/cleavestore/cleave/engine"
+	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/jsondoc"
+	"github.com/cleavestore/cleave/internal/transfer"
 	"github.com/cleavestore/cleave/replica/cluster"
 	"github.com/cleavestore/cleave/replica/host"
 	"github.com/cleavestore/cleave/replica/meta"
@@ -74,68 +77,116 @@ func TestNewer(t *testing.T) {
 	}
 }
 
-// TestChangedDefault: an item of a group whose default time to live has changed goes by that of its container after a restore.
+// TestChangedDefault: after a restore an item that said no time to live goes by the default of its container, whatever the group went
+// by when the item was written, and one whose write said a time keeps it, also where it was that of the default or nothing expired.
 func TestChangedDefault(t *testing.T) {
 	ctx := t.Context()
-	open := func() *engine.DB {
-		db, err := engine.Open(ctx, t.TempDir(), &engine.Options{MaxPartitionBytes: -1})
+	now := time.UnixMilli(1_700_000_000_123)
+	for _, tc := range []struct{ first, written, restored int64 }{
+		{20, 20, 20}, {20, 3600, 3600}, {3600, 3600, 20}, {-1, -1, -1}, {20, -1, 20}, {0, 0, 0}, {20, 20, 0}, {0, 20, 0}, {0, 0, 3600},
+	} {
+		c := cluster.Container{Name: "x", PartitionKey: []string{"/k"}, Partitions: 1, DefaultTTL: tc.first, MutableTTL: true}
+		open := func() (*engine.Container, func(seconds int64, batches ...*engine.Batch)) {
+			db, err := engine.Open(ctx, t.TempDir(), &engine.Options{MaxPartitionBytes: -1})
+			must(t, err)
+			t.Cleanup(func() { must(t, db.Close()) })
+			at, err := db.EnsureContainer(ctx, c.Name, c.Def())
+			must(t, err)
+			index := uint64(0)
+			return at, func(seconds int64, batches ...*engine.Batch) {
+				t.Helper()
+				index++
+				applied, err := at.ApplyAt(ctx, at.Partitions()[0].ID, engine.Entry{
+					Index: index, Time: now, Batches: batches, DefaultTTL: &engine.DefaultTTLChange{Revision: index, TTL: cluster.TTLOf(seconds)},
+				})
+				must(t, err)
+				for _, r := range applied.Results {
+					must(t, r.Err)
+				}
+			}
+		}
+		from, change := open()
+		change(tc.written)
+		batch := from.NewBatch(engine.StringKey("a"))
+		for id, said := range map[string]time.Duration{
+			"none": 0, "ever": engine.NoExpiry, "20s": 20 * time.Second, "hour": time.Hour, "moment": time.Millisecond,
+		} {
+			must(t, batch.Create([]byte(`{"id":"`+id+`","k":"a"}`), &engine.WriteOptions{TTL: said}))
+			must(t, batch.Create([]byte(`{"id":"`+id+` but 20","k":"a","ttl":20}`), &engine.WriteOptions{TTL: said}))
+		}
+		change(tc.restored, batch)
+		var file bytes.Buffer
+		_, err := from.ExportPartition(ctx, from.Partitions()[0].ID, &file)
 		must(t, err)
-		t.Cleanup(func() { must(t, db.Close()) })
-		return db
-	}
-	c := cluster.Container{Name: "x", PartitionKey: []string{"/k"}, Partitions: 1, DefaultTTL: 20, MutableTTL: true}
-	from, err := open().EnsureContainer(ctx, c.Name, c.Def())
-	must(t, err)
-	_, err = c.Retime(3600)
-	must(t, err)
-	batch := from.NewBatch(engine.StringKey("a"))
-	must(t, batch.Create([]byte(`{"id":"i","k":"a"}`), nil))
-	part, now := from.Partitions()[0].ID, time.Now()
-	_, err = from.ApplyAt(ctx, part, engine.Entry{Index: 1, Time: now, DefaultTTL: &engine.DefaultTTLChange{Revision: c.TTLRevision, TTL: time.Hour}})
-	must(t, err)
-	_, err = from.ApplyAt(ctx, part, engine.Entry{Index: 2, Time: now, Batches: []*engine.Batch{batch}})
-	must(t, err)
-	var file bytes.Buffer
-	_, err = from.ExportPartition(ctx, part, &file)
-	must(t, err)
 
-	at, ttl, err := install(ctx, open(), &backup{Containers: []cluster.Container{c}}, &backupGroup{Container: c.Name, Max: "FF"}, &file)
-	must(t, err)
-	it, err := at.Read(ctx, engine.StringKey("a"), "i")
-	must(t, err)
-	if ttl != time.Hour || lifetime(&it, ttl) != 0 || !it.Expires.Equal(it.Modified.Add(time.Hour)) {
-		t.Errorf("default %v, written with %v, expires %v after it was written; want an hour, nothing, and an hour", ttl, lifetime(&it, ttl), it.Expires.Sub(it.Modified))
+		c.DefaultTTL = tc.restored
+		at, changeCopy := open()
+		batch = at.NewBatch(engine.StringKey("a"))
+		n := 0
+		for it, err := range saved(ctx, &file, &c) {
+			must(t, err)
+			must(t, batch.Upsert(it.write.Body, &engine.WriteOptions{TTL: it.write.TTL}))
+			if n++; it.key.String() != batch.Key().String() || !strings.Contains(string(it.write.Body), `"`+it.id+`"`) {
+				t.Errorf("item %q of key %v: %s", it.id, it.key, it.write.Body)
+			}
+		}
+		if n != 10 {
+			t.Fatalf("%+v: %d items, want 10", tc, n)
+		}
+		changeCopy(tc.restored, batch)
+		lives := func(c *engine.Container) map[string]time.Duration {
+			found := make(map[string]time.Duration)
+			for it, err := range c.ScanAll(ctx, nil) {
+				must(t, err)
+				if found[it.ID] = -1; !it.Expires.IsZero() {
+					found[it.ID] = it.Expires.Sub(it.Modified)
+				}
+			}
+			return found
+		}
+		for _, later := range []int64{tc.restored, 7200, -1, 20, 3600, 0} {
+			change(later)
+			changeCopy(later)
+			if was, is := lives(from), lives(at); len(was) != 10 || !maps.Equal(was, is) {
+				t.Errorf("%+v, then a default of %d: items that were restored live %v, those of the backup %v", tc, later, is, was)
+			}
+		}
 	}
 }
 
-// TestLifetime: an item that was written with a time to live of its own has it after a restore.
-func TestLifetime(t *testing.T) {
-	const day = 24 * time.Hour
-	at := time.UnixMilli(1_700_000_000_123)
+// TestTimeToLive: an item of a container whose default is fixed has the time to live after a restore that its write has said.
+func TestTimeToLive(t *testing.T) {
+	const day = 24 * 3600 * 1000
 	for name, tc := range map[string]struct {
 		body     string
-		standard time.Duration
-		lives    time.Duration // 0: for ever
+		standard int64 // milliseconds
+		lives    int64 // 0: for ever
 		want     time.Duration
 	}{
 		"nothing expires":               {`{"id":"i","ttl":5}`, 0, 0, 0},
 		"as the container":              {`{"id":"i"}`, day, day, 0},
-		"for ever, as the container":    {`{"id":"i"}`, engine.NoExpiry, 0, 0},
-		"as the document":               {`{"id":"i","ttl":5}`, day, 5 * time.Second, 0},
+		"for ever, as the container":    {`{"id":"i"}`, -1, 0, 0},
+		"as the document":               {`{"id":"i","ttl":5}`, day, 5000, 0},
 		"for ever, as the document":     {`{"id":"i","ttl":-1}`, day, 0, 0},
-		"the write said less":           {`{"id":"i"}`, day, 1500 * time.Millisecond, 1500 * time.Millisecond},
-		"the write said more":           {`{"id":"i","ttl":5}`, day, 6 * time.Second, 6 * time.Second},
-		"the write said a time":         {`{"id":"i"}`, engine.NoExpiry, time.Second, time.Second},
+		"the write said less":           {`{"id":"i"}`, day, 1500, 1500 * time.Millisecond},
+		"the write said more":           {`{"id":"i","ttl":5}`, day, 6000, 6 * time.Second},
+		"the write said a time":         {`{"id":"i"}`, -1, 1000, time.Second},
 		"the write said for ever":       {`{"id":"i"}`, day, 0, engine.NoExpiry},
 		"a ttl of a member of a member": {`{"id":"i","a":{"ttl":5}}`, day, day, 0},
 	} {
-		it := engine.Item{Body: []byte(tc.body)}
-		if it.Modified = at; tc.lives > 0 {
-			it.Expires = at.Add(tc.lives)
+		v := item.Version{Modified: 1_700_000_000_123, Body: []byte(tc.body)}
+		if tc.lives > 0 {
+			v.Expires = v.Modified + tc.lives
 		}
-		if got := lifetime(&it, tc.standard); got != tc.want {
+		has := cluster.Container{DefaultTTL: cluster.SecondsOf(max(time.Duration(tc.standard)*time.Millisecond, engine.NoExpiry))}
+		if got := timeToLive(&v, &transfer.Head{TTL: tc.standard}, &has); got != tc.want {
 			t.Errorf("%s: %v, want %v", name, got, tc.want)
 		}
+	}
+	// A container without a default that is fixed refuses a write that says a time.
+	own := item.Version{Modified: 1000, Expires: 6000}
+	if got := timeToLive(&own, &transfer.Head{Mutable: true}, new(cluster.Container)); got != 0 {
+		t.Errorf("where nothing expires: %v", got)
 	}
 }
 
