@@ -5,12 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"slices"
 
 	"github.com/cleavestore/cleave/internal/copypass"
 	"github.com/cleavestore/cleave/internal/exec"
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/jobtrace"
+	"github.com/cleavestore/cleave/internal/jsondoc"
 	"github.com/cleavestore/cleave/internal/lifetime"
 	"github.com/cleavestore/cleave/internal/lockorder"
 	"github.com/cleavestore/cleave/internal/locks"
@@ -147,7 +147,7 @@ func (c *Container) copyTarget(ctx context.Context, name string, def ContainerDe
 	if to, err = c.db.Container(name); err != nil {
 		return nil, err
 	}
-	if to.copyOf.Load() != c.id || !slices.Equal(to.def.PartitionKey, def.PartitionKey) || !to.def.Synthetic.rule().Equal(def.Synthetic.rule()) {
+	if to.copyOf.Load() != c.id || !jsondoc.SamePaths(to.def.PartitionKey, def.PartitionKey) || !to.def.Synthetic.rule().Equal(def.Synthetic.rule()) {
 		return nil, exists
 	}
 	return to, nil

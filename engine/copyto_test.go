@@ -302,7 +302,9 @@ func TestCopyToRefused(t *testing.T) {
 		t.Errorf("to an unfinished copy with another key: %v", err)
 	}
 	must(t, src.Delete(ctx, StringKey("k"), "i", nil))
-	p, err := copied(ctx, src, "dst", copyDef)
+	quoted := copyDef
+	quoted.PartitionKey = []string{`/"n"`} // the same path
+	p, err := copied(ctx, src, "dst", quoted)
 	must(t, err)
 	must(t, db.DropContainer(ctx, "c"))
 	if _, err := p.Finish(ctx); !errors.Is(err, ErrClosed) {

@@ -7,12 +7,12 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"reflect"
 	"time"
 
 	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/internal/backup"
 	"github.com/cleavestore/cleave/internal/jsondoc"
+	"github.com/cleavestore/cleave/internal/synthetickey"
 	"github.com/cleavestore/cleave/internal/vfs"
 )
 
@@ -236,7 +236,7 @@ func match(from, to engine.ContainerDef) error {
 		return differ("the partition key", from.KeyText(), to.KeyText())
 	case from.HashVersion != to.HashVersion:
 		return differ("HashVersion", from.HashVersion, to.HashVersion)
-	case !reflect.DeepEqual(from.Synthetic, to.Synthetic):
+	case !(*synthetickey.Rule)(from.Synthetic).Equal((*synthetickey.Rule)(to.Synthetic)):
 		return differ("the synthetic partition key", from.KeyText(), to.KeyText())
 	case from.DefaultTTL != 0 && to.DefaultTTL == 0:
 		return differ("DefaultTTL, without which nothing expires,", from.DefaultTTL, to.DefaultTTL)

@@ -58,7 +58,7 @@ func (f *limitFlags) differ(is harness.ContainerDef) string {
 	switch {
 	case want.TTL != 0 && want.TTL != is.TTL:
 		return "--ttl"
-	case want.UniqueKeys != nil && !slices.EqualFunc(want.UniqueKeys, is.UniqueKeys, slices.Equal):
+	case want.UniqueKeys != nil && !slices.EqualFunc(want.UniqueKeys, is.UniqueKeys, jsondoc.SamePaths):
 		return "--unique-key"
 	case want.ItemBytes != 0 && want.ItemBytes != is.ItemBytes:
 		return "--item-limit"

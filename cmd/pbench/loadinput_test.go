@@ -70,6 +70,7 @@ func TestLoadContainer(t *testing.T) {
 		"--item-limit", "3MiB", "--logical-partition-limit", "1GiB", "--batch-limit", "4MiB"}
 	s.do(t, cli.ExitOK, load(flags...)...)
 	s.do(t, cli.ExitOK, load(flags...)...)
+	s.do(t, cli.ExitOK, load("--unique-key", `/"mail",/phone`, "--unique-key", `/"name"`)...) // the same paths
 	for _, other := range [][]string{
 		{"--ttl", "own"}, {"--unique-key", "/mail"}, {"--item-limit", "1MiB"}, {"--logical-partition-limit", "2GiB"}, {"--batch-limit", "1MiB"},
 	} {

@@ -93,7 +93,7 @@ func (c *adviseCommand) Run(ctx context.Context, env *environment, out *output) 
 			keys = survey.Propose()
 		}
 		for _, present := range s.present {
-			if !slices.ContainsFunc(keys, func(paths []string) bool { return slices.Equal(paths, present) }) {
+			if !slices.ContainsFunc(keys, func(paths []string) bool { return jsondoc.SamePaths(paths, present) }) {
 				keys = append(keys, present)
 			}
 		}

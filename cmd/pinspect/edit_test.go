@@ -157,3 +157,20 @@ func runInput(t *testing.T, input string, args ...string) (status int, stdout, s
 	status = execute(t.Context(), args, &environment{stdin: strings.NewReader(input), stdout: &out, stderr: &errs})
 	return status, out.String(), errs.String()
 }
+
+// TestDiffOfPaths: containers are compared whose keys have the same paths, however they are written.
+func TestDiffOfPaths(t *testing.T) {
+	var dirs []string
+	for _, path := range []string{"/country", `/"country"`} {
+		dir := filepath.Join(t.TempDir(), "store")
+		clean(t, "create", dir, "cities", "--partition-key", path)
+		for i := range 6 {
+			clean(t, "put", dir, "cities", fmt.Sprintf(`{"id":"%d","country":"%c"}`, i, 'A'+i%3))
+		}
+		dirs = append(dirs, dir)
+	}
+	clean(t, append([]string{"diff"}, dirs...)...)
+	if got := clean(t, "advise", dirs[1]); !strings.Contains(got, "\n/country ") || strings.Contains(got, "\n/\"country\" ") {
+		t.Errorf("the key that the container has is shown twice:\n%s", got)
+	}
+}

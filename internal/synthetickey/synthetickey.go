@@ -17,6 +17,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/cleavestore/cleave/internal/jsondoc"
 	"github.com/cleavestore/cleave/partmap"
 )
 
@@ -80,7 +81,7 @@ func (r *Rule) Equal(o *Rule) bool {
 	if r == nil || o == nil {
 		return r == o
 	}
-	return slices.Equal(r.Join, o.Join) && r.Suffixes == o.Suffixes && r.SuffixOf == o.SuffixOf
+	return r.Suffixes == o.Suffixes && jsondoc.SamePaths(r.Join, o.Join) && jsondoc.SamePaths([]string{r.SuffixOf}, []string{o.SuffixOf})
 }
 
 // Sources are the paths of the values.

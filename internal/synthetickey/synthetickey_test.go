@@ -90,3 +90,22 @@ func TestCheck(t *testing.T) {
 		t.Error("no rule is a rule")
 	}
 }
+
+// TestEqual: rules of the same paths are the same, however the paths are written.
+func TestEqual(t *testing.T) {
+	r := Rule{Join: []string{"/a/b", "/c"}, Suffixes: 4, SuffixOf: "/id"}
+	for _, tc := range []struct {
+		rule Rule
+		want bool
+	}{
+		{Rule{Join: []string{`/"a"/b`, `/"c"`}, Suffixes: 4, SuffixOf: `/"id"`}, true},
+		{Rule{Join: []string{`/"a/b"`, "/c"}, Suffixes: 4, SuffixOf: "/id"}, false},
+		{Rule{Join: []string{"/a/b", "/c"}, Suffixes: 4, SuffixOf: "/i"}, false},
+		{Rule{Join: []string{"/a/b", "/c"}, Suffixes: 4}, false},
+		{Rule{Join: []string{"/a/b", "/c"}, Suffixes: 5, SuffixOf: "/id"}, false},
+	} {
+		if r.Equal(&tc.rule) != tc.want || tc.rule.Equal(&r) != tc.want {
+			t.Errorf("%v is %v: %v, want %v", &tc.rule, &r, !tc.want, tc.want)
+		}
+	}
+}

@@ -4,8 +4,10 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"hash"
+	"slices"
 
 	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/jsondoc"
 	"github.com/cleavestore/cleave/internal/lifetime"
 	"github.com/cleavestore/cleave/internal/logrecord"
 )
@@ -20,10 +22,14 @@ type Digest struct {
 	buf  []byte
 }
 
-// NewDigest begins a digest. The format of the head does not count.
+// NewDigest begins a digest. The format of the head does not count, nor how its paths are written.
 func NewDigest(h *Head) (*Digest, error) {
 	about := *h
 	about.Format = 0
+	about.Key, about.Unique = jsondoc.JoinPaths(plain(jsondoc.SplitPaths(h.Key))), nil
+	for _, paths := range h.Unique {
+		about.Unique = append(about.Unique, plain(paths))
+	}
 	text, err := json.Marshal(&about)
 	if err != nil {
 		return nil, err
@@ -31,6 +37,17 @@ func NewDigest(h *Head) (*Digest, error) {
 	d := &Digest{sum: sha256.New(), past: h.Past()}
 	d.sum.Write(append(text, '\n'))
 	return d, nil
+}
+
+// plain returns paths in the form that the same paths have, however they are written.
+func plain(paths []string) []string {
+	out := slices.Clone(paths)
+	for i, text := range paths {
+		if p, err := jsondoc.ParsePath(text); err == nil {
+			out[i] = p.String()
+		}
+	}
+	return out
 }
 
 // Add adds an item or a claim.

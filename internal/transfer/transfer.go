@@ -29,6 +29,7 @@ import (
 
 	"github.com/cleavestore/cleave/internal/fault"
 	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/jsondoc"
 	"github.com/cleavestore/cleave/internal/lifetime"
 	"github.com/cleavestore/cleave/internal/manifest"
 )
@@ -83,7 +84,7 @@ func (h *Head) Past() lifetime.Past {
 // Suits returns why a container that would describe its partition like own cannot take this
 // one, nil if it can. The error matches fault.ErrInvalid.
 func (h *Head) Suits(own *Head, container string) error {
-	if h.Kind == own.Kind && h.Key == own.Key && h.Levels == own.Levels && h.Hash == own.Hash && h.TTL == own.TTL && h.Mutable == own.Mutable && slices.EqualFunc(h.Unique, own.Unique, slices.Equal) {
+	if h.Kind == own.Kind && jsondoc.SamePaths(jsondoc.SplitPaths(h.Key), jsondoc.SplitPaths(own.Key)) && h.Levels == own.Levels && h.Hash == own.Hash && h.TTL == own.TTL && h.Mutable == own.Mutable && slices.EqualFunc(h.Unique, own.Unique, jsondoc.SamePaths) {
 		return nil
 	}
 	return fmt.Errorf("%w: it is of a container with kind %.32s, partition key %s by version %d, default TTL of %d ms and unique keys %s; %q has %s, %s by version %d, %d ms and %v",

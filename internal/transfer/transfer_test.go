@@ -2,6 +2,7 @@ package transfer
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -95,6 +96,37 @@ func TestTransfer(t *testing.T) {
 	var op logrecord.Operation
 	if err := r.Next(t.Context(), &op); err != io.EOF || r.Items() != 4 {
 		t.Errorf("at the end: %v, %d items", err, r.Items())
+	}
+}
+
+// TestSamePaths: heads suit each other, and have one digest, whose paths are the same however they are written.
+func TestSamePaths(t *testing.T) {
+	about := func(key string, unique ...string) Head {
+		h := whole()
+		h.Key, h.Unique = key, [][]string{unique}
+		return h
+	}
+	own := about("/a/b,/c", "/d", "/e")
+	for _, tc := range []struct {
+		h    Head
+		same bool
+	}{
+		{about(`/"a"/b,/c`, `/"d"`, "/e"), true},
+		{about(`/a/"b",/"c"`, "/d", `/"e"`), true},
+		{about(`/"a/b",/c`, "/d", "/e"), false},
+		{about(`/"a/b,/c"`, "/d", "/e"), false},
+		{about("/a/b,/c", "/e", "/d"), false},
+		{about("/a/b,/c", `/"d,/e"`), false},
+	} {
+		var sums [2][sha256.Size]byte
+		for i, h := range []*Head{&own, &tc.h} {
+			d, err := NewDigest(h)
+			must(t, err)
+			sums[i] = d.Sum()
+		}
+		if suits := tc.h.Suits(&own, "c") == nil; suits != tc.same || (sums[0] == sums[1]) != tc.same {
+			t.Errorf("key %s, unique keys %s: suits %v, digests %x; want the same: %v", tc.h.Key, tc.h.Unique, suits, sums, tc.same)
+		}
 	}
 }
 

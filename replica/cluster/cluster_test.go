@@ -134,6 +134,16 @@ func TestDefinition(t *testing.T) {
 			t.Errorf("a default of %d: %+v", seconds, got)
 		}
 	}
+	keys := [][]string{{"/a/b", "/c"}, {"/d"}}
+	first := Container{Name: "x", PartitionKey: []string{"/a/b", "/c"}, UniqueKeys: keys}
+	for want, other := range map[bool]Container{
+		true:  {PartitionKey: []string{`/"a"/b`, `/c`}, UniqueKeys: [][]string{{`/a/"b"`, "/c"}, {`/"d"`}}},
+		false: {PartitionKey: []string{`/"a/b"`, `/c`}, UniqueKeys: keys},
+	} {
+		if first.Fixed(&other) != want || other.Fixed(&first) != want {
+			t.Errorf("%+v as %+v: %v, want %v", other, first, !want, want)
+		}
+	}
 	if _, err := lives.Retime(-2); !errors.Is(err, engine.ErrInvalid) {
 		t.Error("a default of -2: ", err)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/index"
 	"github.com/cleavestore/cleave/internal/definition"
+	"github.com/cleavestore/cleave/internal/jsondoc"
 )
 
 // The definition of a container is the same on all nodes, except for a while the index policy and the default time to live. Indexes belong to
@@ -96,8 +97,8 @@ func (c *Container) checkDefinition() error {
 
 // Fixed reports whether two definitions are the same in all that cannot be changed.
 func (c *Container) Fixed(o *Container) bool {
-	return slices.Equal(c.PartitionKey, o.PartitionKey) && c.first() == o.first() && c.MutableTTL == o.MutableTTL &&
-		slices.EqualFunc(c.UniqueKeys, o.UniqueKeys, slices.Equal[[]string])
+	return jsondoc.SamePaths(c.PartitionKey, o.PartitionKey) && c.first() == o.first() && c.MutableTTL == o.MutableTTL &&
+		slices.EqualFunc(c.UniqueKeys, o.UniqueKeys, jsondoc.SamePaths)
 }
 
 // CheckIndex returns an error for an index policy that cannot be.

@@ -8,6 +8,7 @@ import (
 	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/internal/cli"
 	"github.com/cleavestore/cleave/internal/humanize"
+	"github.com/cleavestore/cleave/internal/jsondoc"
 	"github.com/cleavestore/cleave/internal/keyadvice"
 )
 
@@ -19,7 +20,7 @@ func (w *writing) judge(ctx context.Context, container *engine.Container) error 
 	}
 	keys := w.survey.Propose()
 	given := w.paths()
-	if len(given) > 0 && !slices.ContainsFunc(keys, func(paths []string) bool { return slices.Equal(paths, given) }) {
+	if len(given) > 0 && !slices.ContainsFunc(keys, func(paths []string) bool { return jsondoc.SamePaths(paths, given) }) {
 		keys = append(keys, given)
 	}
 	study, err := keyadvice.NewStudy(keys, keyadvice.Options{})
@@ -56,7 +57,7 @@ func (w *writing) printAdvice(r *keyadvice.Report) error {
 	t.Print(w.env.Stdout, "")
 	judged := &r.Candidates[0]
 	for i := range r.Candidates {
-		if slices.Equal(r.Candidates[i].Paths, w.paths()) {
+		if jsondoc.SamePaths(r.Candidates[i].Paths, w.paths()) {
 			judged = &r.Candidates[i]
 		}
 	}

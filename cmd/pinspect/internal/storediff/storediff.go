@@ -21,6 +21,8 @@ import (
 	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/internal/cli"
 	"github.com/cleavestore/cleave/internal/humanize"
+	"github.com/cleavestore/cleave/internal/jsondoc"
+	"github.com/cleavestore/cleave/internal/synthetickey"
 )
 
 // Command is the command.
@@ -180,12 +182,13 @@ func (r *comparison) oneSided(ctx context.Context, c *engine.Container, what str
 // containers compares the documents of two containers.
 func (r *comparison) containers(ctx context.Context, a, b *engine.Container) error {
 	defA, defB := a.Def(), b.Def()
-	if defA.Kind != defB.Kind || defA.KeyText() != defB.KeyText() {
+	sameKey := jsondoc.SamePaths(defA.PartitionKey, defB.PartitionKey) && (*synthetickey.Rule)(defA.Synthetic).Equal((*synthetickey.Rule)(defB.Synthetic))
+	if defA.Kind != defB.Kind || !sameKey {
 		r.sum.Definitions++
 		if err := r.report(a.Name(), fmt.Sprintf("%s: %v by %s in A, %v by %s in B", differs, defA.Kind, defA.KeyText(), defB.Kind, defB.KeyText()), nil); err != nil {
 			return err
 		}
-		if defA.KeyText() != defB.KeyText() {
+		if !sameKey {
 			return nil // their orders have nothing to do with each other
 		}
 	}
