@@ -7,6 +7,7 @@ import (
 
 	"github.com/cleavestore/cleave/internal/chart"
 	"github.com/cleavestore/cleave/internal/humanize"
+	"github.com/cleavestore/cleave/internal/jsondoc"
 )
 
 // Measures of the picture, in pixels.
@@ -59,7 +60,7 @@ func drawSVG(w io.Writer, maps []*mapReport) {
 // container draws one map with its upper edge at y.
 func (s svg) container(m *mapReport, y float64) {
 	s.printf(`<text x="%d" y="%.1f" font-size="18" fill="%s"><tspan font-weight="600">%s</tspan><tspan fill="%s" dx="10" font-size="14">%s</tspan></text>`+"\n",
-		svgMargin, y+28, svgInk, chart.Escape(m.Container), svgFaint, chart.Escape(strings.Join(m.Key, ", ")))
+		svgMargin, y+28, svgInk, chart.Escape(m.Container), svgFaint, chart.Escape(strings.Join(jsondoc.SplitPaths(jsondoc.JoinPaths(m.Key)), ", ")))
 	s.text(svgMargin, y+48, 12, "start", svgFaint, m.caption())
 	top := y + svgHead
 	base := top + svgSkyline

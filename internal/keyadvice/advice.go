@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/cleavestore/cleave/internal/humanize"
+	"github.com/cleavestore/cleave/internal/jsondoc"
 )
 
 // Advice is which key to take.
@@ -140,7 +141,7 @@ func (r *Report) later(best *Candidate) string {
 	}
 	deeper := best.Key + ",/id"
 	for i := range r.Candidates[1:] {
-		if c := &r.Candidates[1+i]; c.Verdict < Poor && c.divides() && strings.HasPrefix(c.Key, best.Key+",") {
+		if c := &r.Candidates[1+i]; c.Verdict < Poor && c.divides() && len(c.Paths) > 1 && jsondoc.SamePaths(c.Paths[:1], best.Paths) {
 			deeper = c.Key
 			break
 		}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/binary"
 	"math"
-	"strings"
 
 	"github.com/cleavestore/cleave/internal/jsondoc"
 	"github.com/cleavestore/cleave/partmap"
@@ -41,8 +40,8 @@ func newCandidate(paths []string, table *partmap.Table, maxKeys, heavyMax int) *
 	return c
 }
 
-// name is how a key definition is written.
-func (c *candidate) name() string { return strings.Join(c.paths, ",") }
+// name is how a key definition is written: no other one is written so.
+func (c *candidate) name() string { return jsondoc.JoinPaths(c.paths) }
 
 // add counts documents whose values at the levels are these.
 func (c *candidate) add(t tally, values ...jsondoc.Value) {

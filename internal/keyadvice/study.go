@@ -69,19 +69,20 @@ type Study struct {
 func NewStudy(keys [][]string, o Options) (*Study, error) {
 	s := &Study{options: o.withDefaults(), reader: newReader()}
 	table := evenTable(s.options.Partitions)
-	known := make(map[string]int) // slots by path
+	known := make(map[string]int) // slots by path, in one form: a selector gives a value to one of them
 	var selected []jsondoc.Path
 	for _, paths := range keys {
 		if _, err := jsondoc.Compile(paths); err != nil {
 			return nil, err
 		}
 		var slots []int
-		for _, path := range paths {
-			slot, ok := known[path]
+		for _, text := range paths {
+			path := jsondoc.KeyPath(text)
+			slot, ok := known[path.String()]
 			if !ok {
 				slot = len(selected)
-				known[path] = slot
-				selected = append(selected, jsondoc.KeyPath(path))
+				known[path.String()] = slot
+				selected = append(selected, path)
 			}
 			slots = append(slots, slot)
 		}

@@ -349,3 +349,41 @@ func TestPercent(t *testing.T) {
 		}
 	}
 }
+
+// TestNamesWithCommas: keys of other paths have other names, also where the name of a member has a comma; and the hierarchical key
+// that helps a key later begins with its path.
+func TestNamesWithCommas(t *testing.T) {
+	docs := makeDocs(4000, func(i int) string {
+		return fmt.Sprintf(`{"id":"%d","a,":{"b":%d},"a":"t%d","b":"u%d"}`, i, i%7, i%400, i%1600)
+	})
+	judged := func(keys ...[]string) *Report {
+		t.Helper()
+		s, err := NewStudy(keys, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, doc := range docs {
+			if err = s.Add([]byte(doc)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return s.Report()
+	}
+	keys := [][]string{{"/a,/b"}, {"/a", "/b"}}
+	r := judged(keys...)
+	if x, y := r.Candidates[0], r.Candidates[1]; x.Key == y.Key {
+		t.Errorf("%q and %q are both %q", x.Paths, y.Paths, x.Key)
+	}
+	for _, c := range r.Candidates {
+		if paths := jsondoc.SplitPaths(c.Key); !jsondoc.SamePaths(paths, c.Paths) {
+			t.Errorf("%s names %q, not %q", c.Key, paths, c.Paths)
+		}
+	}
+	for _, deeper := range [][]string{{"/a,/b", "/id"}, {`/"a"`, "/b"}} {
+		r = judged([]string{"/a"}, deeper)
+		helps := len(deeper[0]) == 4
+		if took := strings.Contains(r.Advice.Later, "the hierarchical key "+jsondoc.JoinPaths(deeper)+":"); r.Advice.Take != "/a" || took != helps {
+			t.Errorf("beside %q: %+v", deeper, r.Advice)
+		}
+	}
+}
