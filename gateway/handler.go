@@ -21,6 +21,7 @@ import (
 	"github.com/cleavestore/cleave/gateway/internal/budget"
 	"github.com/cleavestore/cleave/gateway/internal/recent"
 	"github.com/cleavestore/cleave/gateway/internal/script"
+	"github.com/cleavestore/cleave/gateway/internal/sessiontoken"
 	"github.com/cleavestore/cleave/gateway/internal/shared"
 	"github.com/cleavestore/cleave/gateway/internal/signature"
 	"github.com/cleavestore/cleave/gateway/internal/unread"
@@ -198,8 +199,9 @@ type call struct {
 	charge float64
 	held   int64 // bytes of the budget
 
-	pool      *shared.Pool // the throughput to which the request was admitted; nil: none that is shared
-	functions *functions   // user-defined ones of a query; nil: it has none
+	pool      *shared.Pool         // the throughput to which the request was admitted; nil: none that is shared
+	seen      []sessiontoken.Entry // what the session token says, if the level asks for it
+	functions *functions           // user-defined ones of a query; nil: it has none
 	// values has the values of headers that set has set.
 	values [18]string
 	count  int

@@ -13,6 +13,7 @@ import (
 	"github.com/cleavestore/cleave/gateway/internal/document"
 	"github.com/cleavestore/cleave/gateway/internal/keyrange"
 	"github.com/cleavestore/cleave/gateway/internal/resourceid"
+	"github.com/cleavestore/cleave/gateway/internal/sessiontoken"
 	"github.com/cleavestore/cleave/gateway/internal/wirekey"
 )
 
@@ -31,7 +32,7 @@ var levels = map[string]string{
 }
 
 // beginSession begins the session of a request. A write is judged by the newest state; a read has the level
-// that it asks for, or that of the account.
+// that it asks for, or that of the account. A token counts at the level session only, but is read at every one.
 func (c *call) beginSession(res resource) error {
 	level, head := c.o.Consistency, c.r.Header
 	if asked := head.Get("X-Ms-Consistency-Level"); asked != "" {
@@ -39,15 +40,22 @@ func (c *call) beginSession(res resource) error {
 			return badf("x-ms-consistency-level %q is not known", clip(asked))
 		}
 	}
-	if c.sessions == nil {
-		return nil // all reads are strong
+	var err error
+	if c.seen, err = sessiontoken.Parse(head.Get("X-Ms-Session-Token")); err != nil {
+		return badf("x-ms-session-token: %v", err)
+	}
+	if c.sessions == nil { // all reads are strong
+		if level != "Session" {
+			c.seen = nil
+		}
+		return nil
 	}
 	switch c.kind(res) {
 	case opRead, kindQuery, kindFeed, kindList, kindRanges, kindContainer, kindPlan:
 	default:
 		level = "Strong"
 	}
-	ctx, err := c.sessions.Begin(c.ctx, level, head.Get("X-Ms-Session-Token"))
+	ctx, err := c.sessions.Begin(c.ctx, level, sessiontoken.Text(c.seen))
 	if err != nil {
 		return badf("x-ms-session-token: %v", err)
 	}
@@ -71,23 +79,7 @@ func (c *call) checkSession() *failure {
 	if c.sessions != nil {
 		return nil // the token is part of the session
 	}
-	token := c.r.Header.Get("X-Ms-Session-Token")
-	if token == "" {
-		return nil
-	}
-	var most uint64
-	for part := range strings.SplitSeq(token, ",") {
-		_, rest, ok := strings.Cut(part, ":")
-		if !ok {
-			return badf("x-ms-session-token %q is not a list of range:version#sequence", clip(token))
-		}
-		fields := strings.Split(rest, "#")
-		n, err := strconv.ParseUint(fields[min(1, len(fields)-1)], 10, 64)
-		if err != nil {
-			return badf("x-ms-session-token %q is not a list of range:version#sequence", clip(token))
-		}
-		most = max(most, n)
-	}
+	most := sessiontoken.Newest(c.seen)
 	if most > c.shared.newest.Load() {
 		c.wrote(c.db.LastSeq()) // others may write to the store
 	}

@@ -345,7 +345,13 @@ func TestSessions(t *testing.T) {
 	if r := s.do(404, "GET", docs+"/1", "", pk, `["a"]`, "x-ms-session-token", token[:at+1]+"99999999"); r.sub() != "1002" {
 		t.Errorf("a session ahead: sub-status %q", r.sub())
 	}
-	s.do(400, "GET", docs+"/1", "", pk, `["a"]`, "x-ms-session-token", "nonsense")
+	// Only at the level session is a token asked for; a malformed one is refused at each, also by a write.
+	s.do(200, "GET", docs+"/1", "", pk, `["a"]`, "x-ms-session-token", token[:at+1]+"99999999", "x-ms-consistency-level", "Eventual")
+	s.do(201, "POST", docs, `{"id":"2","pk":"a"}`, pk, `["a"]`, "x-ms-session-token", token[:at+1]+"99999999")
+	for _, level := range []string{"Strong", "Session", "Eventual"} {
+		s.do(400, "GET", docs+"/1", "", pk, `["a"]`, "x-ms-session-token", "nonsense", "x-ms-consistency-level", level)
+		s.do(400, "POST", docs, `{"id":"3","pk":"a"}`, pk, `["a"]`, "x-ms-session-token", "nonsense", "x-ms-consistency-level", level)
+	}
 }
 
 // TestThrottling: beyond the provisioned throughput requests are answered 429 with a time

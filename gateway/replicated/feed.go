@@ -34,6 +34,8 @@ func (c *items) Changes(ctx context.Context, f *gateway.Feed, show func(*engine.
 			return "", &gateway.Fault{Status: http.StatusBadRequest, Message: err.Error() + ": begin at the start"}
 		} else if err != nil {
 			return "", answer(ctx, err)
+		} else if err = answer(ctx, nil); err != nil {
+			return "", err // the session is ahead
 		}
 		at = page.Position
 		if f.Charge != nil {

@@ -45,6 +45,18 @@ func (s *Store) Token(ctx context.Context) string {
 	return ""
 }
 
+// sessionAhead is the sub-status of an answer 404 to a session that has seen what the cluster does not have.
+const sessionAhead = 1002
+
+// ahead returns a group of which the session of a request has an entry that the cluster does not have, and the newest one that there
+// is. 0: no read of the request has found one.
+func ahead(ctx context.Context) (group, newest uint64) {
+	if r, ok := ctx.Value(requestKey{}).(*request); ok {
+		return r.session.Ahead()
+	}
+	return 0, 0
+}
+
 // view returns how a call reads. What this gateway has written and read for others counts for a client without a
 // token too.
 func (s *Store) view(ctx context.Context) client.View {

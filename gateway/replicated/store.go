@@ -115,6 +115,9 @@ func answer(ctx context.Context, err error) error {
 	say := func(status int, retry time.Duration) error {
 		return &gateway.Fault{Status: status, RetryAfter: retry, Message: err.Error()}
 	}
+	if group, newest := ahead(ctx); group != 0 && (err == nil || errors.Is(err, engine.ErrNotFound)) {
+		return &gateway.Fault{Status: http.StatusNotFound, SubStatus: sessionAhead, Message: fmt.Sprintf("the session is ahead of group %d, whose newest entry is %d", group, newest)}
+	}
 	switch {
 	case err == nil:
 		return nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"os"
@@ -35,6 +36,7 @@ type heard struct {
 	transport.Handler
 	groups     []*topology.Group
 	containers []cluster.Container
+	applied    uint64        // entry of its groups, in which there is an item "there"
 	lost       *atomic.Int64 // how many answers to changes are lost; there is the container that is to be made
 }
 
@@ -68,6 +70,12 @@ func (n heard) Client(_ context.Context, c *transport.Conn) {
 				return h.AppendRoutes(dst, nil, n.groups, nil)
 			case kind == protocol.Status:
 				return h.AppendText(dst, status)
+			case kind == protocol.Read && q.Read.ID == "there":
+				h.Applied = n.applied
+				return h.AppendItem(dst, &engine.Item{Meta: engine.Meta{Key: q.Read.Key, ID: q.Read.ID, ETag: 1}, Body: []byte(`{"id":"there","k":"a"}`)})
+			case kind == protocol.Read:
+				h.Applied = n.applied
+				return h.AppendError(dst, engine.ErrNotFound)
 			case kind == protocol.Alter:
 				return h.AppendError(dst, engine.ErrExists)
 			}
@@ -199,5 +207,32 @@ func TestCreatedAlready(t *testing.T) {
 				t.Error(err)
 			}
 		})
+	}
+}
+
+// TestSessionAhead: a read whose session has an entry that the cluster does not have is 404 with sub-status 1002, as over one store,
+// whether or not there is an item. Only at the level session is a token asked for.
+func TestSessionAhead(t *testing.T) {
+	s := open(t, heard{groups: []*topology.Group{whole(cluster.FirstNumber)}, containers: []cluster.Container{orders(cluster.FirstNumber)}, applied: 5})
+	c, err := s.Container(t.Context(), "orders", engine.ContainerDef{PartitionKey: []string{"/k"}, DefaultTTL: 20 * time.Second, UniqueKeys: orders(1).UniqueKeys})
+	must(t, err)
+	for _, tc := range []struct {
+		level string
+		entry int
+		ahead bool
+	}{{"Session", 5, false}, {"Session", 6, true}, {"Eventual", 6, false}, {"Strong", 6, false}} {
+		for _, id := range []string{"there", "none"} {
+			ctx, err := s.Begin(t.Context(), tc.level, fmt.Sprintf("%d:-1#%d", whole(cluster.FirstNumber).ID, tc.entry))
+			must(t, err)
+			_, err = c.Read(ctx, engine.StringKey("a"), id)
+			fault, ahead := errors.AsType[*gateway.Fault](err)
+			switch {
+			case ahead != tc.ahead, ahead && (fault.Status != http.StatusNotFound || fault.SubStatus != 1002):
+			case !ahead && errors.Is(err, engine.ErrNotFound) != (id == "none"), !ahead && err != nil && id == "there":
+			default:
+				continue
+			}
+			t.Errorf("%s, entry %d, item %q: %v", tc.level, tc.entry, id, err)
+		}
 	}
 }

@@ -78,6 +78,9 @@ func (v View) Changes(ctx context.Context, container, from string, o *ChangeOpti
 		if o != nil {
 			f.o = *o
 		}
+		if !f.o.Weak {
+			f.seen = func(group, index uint64) { v.saw(v.Level, group, index) }
+		}
 		if f.o.Every <= 0 {
 			f.o.Every = everyDefault
 		}

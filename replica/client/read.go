@@ -45,6 +45,14 @@ func (v View) Batch(ctx context.Context, container string, key engine.PartitionK
 	return v.Client.batch(ctx, v.note, container, key, ops)
 }
 
+// saw is note for the answer to a read at a level.
+func (v View) saw(level protocol.Level, group, index uint64) {
+	if level == protocol.Session {
+		v.Session.confirm(group, index)
+	}
+	v.note(group, index)
+}
+
 // note notes that an entry of a group was written or seen.
 func (v View) note(group, index uint64) {
 	v.Session.note(group, index)
@@ -136,7 +144,7 @@ func (v View) read(ctx context.Context, kind transport.Kind, q *protocol.ReadReq
 			last = r.err
 			t.failed(node)
 		case r.Err == nil:
-			v.note(g.ID, r.Applied)
+			v.saw(q.Level, g.ID, r.Applied)
 			return &r, nil
 		case elsewhere(r.Err):
 			last = r.Err
@@ -151,7 +159,7 @@ func (v View) read(ctx context.Context, kind transport.Kind, q *protocol.ReadReq
 			last = r.Err
 			t.refused(node, &r)
 		case errors.Is(r.Err, engine.ErrNotFound):
-			v.note(g.ID, r.Applied) // who has seen that there is none has seen something
+			v.saw(q.Level, g.ID, r.Applied) // who has seen that there is none has seen something
 			return nil, r.Err
 		default:
 			return nil, r.Err

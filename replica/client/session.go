@@ -26,12 +26,13 @@ import (
 type Session struct {
 	mu     sync.Mutex
 	at     map[uint64]uint64
-	joined map[uint64]bool // groups from tokens, until the client is known to know them
+	joined map[uint64]bool   // groups from tokens, until the client is known to know them
+	behind map[uint64]uint64 // groups that a read at the level Session has found behind the session: the entry that they had
 }
 
 // NewSession returns a session that has seen nothing.
 func NewSession() *Session {
-	return &Session{at: make(map[uint64]uint64), joined: make(map[uint64]bool)}
+	return &Session{at: make(map[uint64]uint64), joined: make(map[uint64]bool), behind: make(map[uint64]uint64)}
 }
 
 // Session returns the client's own session, in which its methods are. It is monotonic: reads at
@@ -90,6 +91,27 @@ func (s *Session) note(group, index uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.at[group] = max(s.at[group], index)
+}
+
+// confirm notes the entry that a group has in the answer to a read at the level Session.
+func (s *Session) confirm(group, index uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if index < s.at[group] {
+		s.behind[group] = index
+	}
+}
+
+// Ahead returns a group of which the session has an entry that the cluster does not have, and the newest entry that there is: a
+// quorum has confirmed to a read at the level Session that this is all. Entries were lost, such as in the promotion of
+// a region, or the session is that of another cluster. 0: there is no such group.
+func (s *Session) Ahead() (group, newest uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for group, newest = range s.behind {
+		return group, newest
+	}
+	return 0, 0
 }
 
 // of returns the newest entry of a group that was written or seen, 0 if none was.

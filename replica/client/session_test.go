@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/cleavestore/cleave/engine"
+	"github.com/cleavestore/cleave/replica/protocol"
 )
 
 // TestToken: a token says what the session has, never takes it back, and is refused as a whole
@@ -31,6 +32,26 @@ func TestToken(t *testing.T) {
 		if err := o.Join(token); !errors.Is(err, engine.ErrInvalid) || o.Token() != want {
 			t.Errorf("%q: %s, %v", token, o.Token(), err)
 		}
+	}
+}
+
+// TestAhead: a session is ahead of a group whose newest entry, as a quorum has confirmed it, is not that which the session has seen.
+func TestAhead(t *testing.T) {
+	s := NewSession()
+	if err := s.Join("1:-1#7,2:-1#3"); err != nil {
+		t.Fatal(err)
+	}
+	v := View{Session: s, Also: NewSession()}
+	v.saw(protocol.Session, 1, 7)
+	v.saw(protocol.Session, 2, 9)
+	v.saw(protocol.Session, 3, 1)
+	v.saw(protocol.Eventual, 1, 5)
+	if group, newest := s.Ahead(); group != 0 || newest != 0 {
+		t.Errorf("ahead of group %d with entry %d", group, newest)
+	}
+	v.saw(protocol.Session, 2, 8)
+	if group, newest := s.Ahead(); group != 2 || newest != 8 || s.Token() != "1:-1#7,2:-1#9,3:-1#1" {
+		t.Errorf("ahead of group %d with entry %d, and has %s", group, newest, s.Token())
 	}
 }
 
