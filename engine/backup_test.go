@@ -464,3 +464,46 @@ func TestBackupOfInheritance(t *testing.T) {
 		must(t, p.FlushOldest(ctx))
 	}
 }
+
+// TestBackupsBesideWriter: a backup from beside a writer follows one that the writer has made, also when nothing
+// shows the newest sequence that it had given out: it opened the store after a crash and has written nothing, or
+// it has dropped what it wrote, and maybe released the log of it.
+func TestBackupsBesideWriter(t *testing.T) {
+	for _, what := range []string{"written", "nothing written", "dropped", "dropped, log released"} {
+		t.Run(what, func(t *testing.T) {
+			ctx := t.Context()
+			mem := killedStore(t, 5)
+			opts := testOptions(mem)
+			db, err := Open(ctx, "m", opts)
+			must(t, err)
+			defer db.Close()
+			if what != "nothing written" {
+				c, err := db.CreateContainer(ctx, "newest", byK)
+				must(t, err)
+				upsert(t, c, "1", 50)
+			}
+			var full, next bytes.Buffer
+			info, err := db.Backup(ctx, &full, nil)
+			must(t, err)
+			switch what {
+			case "dropped, log released":
+				must(t, errors.Join(db.DropContainer(ctx, "newest"), db.Flush(ctx), db.log.Rotate(), db.retention.Release()))
+			case "dropped":
+				must(t, db.DropContainer(ctx, "newest"))
+			}
+			o := *opts
+			o.ReadOnly = true
+			beside, err := Open(ctx, "m", &o)
+			must(t, err)
+			defer beside.Close()
+			if _, err = beside.Backup(ctx, &next, &BackupOptions{Since: &info}); err != nil {
+				t.Fatal(err)
+			}
+			copied := restoredCopy(t, opts, full.Bytes(), next.Bytes())
+			for is := range db.Containers() {
+				_, err := copied.Container(is.Name)
+				must(t, err)
+			}
+		})
+	}
+}

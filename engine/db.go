@@ -314,10 +314,7 @@ func (db *DB) prepareClose() error {
 	db.storeManifest.Lock()
 	defer db.storeManifest.Unlock()
 	e := db.storeManifest.state.Edit()
-	e.Clean = true
-	e.LastSeq = db.log.LastSeq()
-	e.TimeHigh = db.stamps.Newest()
-	e.Marks = db.marks.All()
+	e.Clean, e.TimeHigh, e.Marks = true, db.stamps.Newest(), db.marks.All()
 	e.LogClosed = append(e.NeededLog(), closed)
 	if err := db.storeManifestLocked(e); err != nil {
 		note(err)
@@ -352,6 +349,7 @@ func (db *DB) beginLog(first uint64) error {
 
 // storeManifestLocked makes a change of the store manifest durable. structure is locked.
 func (db *DB) storeManifestLocked(e *manifest.Edit) error {
+	e.LastSeq = max(e.LastSeq, db.log.LastSeq())
 	if err := db.storeManifest.dir.Edit(&db.storeManifest.state, e); err != nil {
 		return db.uncertain(err)
 	}

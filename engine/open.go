@@ -104,7 +104,7 @@ func (db *DB) open(ctx context.Context) error {
 	}
 	e := state.Edit()
 	e.Clean, e.Intents = false, nil
-	e.SeqLimit = nextSeq + sequenceReserve
+	e.LastSeq, e.SeqLimit = nextSeq-1, nextSeq+sequenceReserve
 	e.LogFirst, e.LogClosed = recovery.Begins(), recovery.Closed
 	if err = db.storeManifest.dir.Edit(state, e); err != nil {
 		return err

@@ -27,7 +27,7 @@ type Head struct {
 	Clean         bool         `json:"clean"` // closed in order, nothing written since
 	NextContainer uint32       `json:"next_container"`
 	NextPartition uint32       `json:"next_partition"`
-	LastSeq       uint64       `json:"last_seq"`  // last sequence given out, exact if Clean
+	LastSeq       uint64       `json:"last_seq"`  // the last sequence given out when this was stored
 	SeqLimit      uint64       `json:"seq_limit"` // no sequence at or above it was given out
 	TimeHigh      int64        `json:"time_high"` // milliseconds: the newest time stamp that was given out, if Clean
 	LogFirst      uint64       `json:"log_first"` // first log file that is needed; 0: none
