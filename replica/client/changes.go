@@ -74,12 +74,9 @@ func (c *Client) Changes(ctx context.Context, container, from string, o *ChangeO
 // Changes is Client.Changes, and the session of the view has seen what is shown.
 func (v View) Changes(ctx context.Context, container, from string, o *ChangeOptions) iter.Seq2[ChangePage, error] {
 	return func(yield func(ChangePage, error) bool) {
-		f := feed{c: v.Client, seen: v.note, container: container}
+		f := feed{c: v.Client, view: v, container: container}
 		if o != nil {
 			f.o = *o
-		}
-		if !f.o.Weak {
-			f.seen = func(group, index uint64) { v.saw(v.Level, group, index) }
 		}
 		if f.o.Every <= 0 {
 			f.o.Every = everyDefault
@@ -100,7 +97,7 @@ func (v View) Changes(ctx context.Context, container, from string, o *ChangeOpti
 // feed is a loop over changes.
 type feed struct {
 	c         *Client
-	seen      func(group, index uint64)
+	view      View
 	container string
 	o         ChangeOptions
 	now       position
@@ -204,6 +201,10 @@ func (f *feed) page(ctx context.Context, i int) (p protocol.ChangesPage, err err
 		} else if g.Range.Max.Compare(&keys.Max) < 0 {
 			keys.Max = g.Range.Max
 		}
+		demanded := uint64(0)
+		if f.view.Level == protocol.Session && !f.o.Weak { // a weak answer may be older
+			demanded = f.view.Session.of(t.g.ID)
+		}
 		q := protocol.ChangesRequest{Group: t.g.ID, Strong: !f.o.Weak, Container: f.container, Range: keys, Position: s.at, Limit: uint64(f.o.Limit)}
 		r, _ := c.askFor(ctx, pageTries*c.cfg.TryTime, node, protocol.Changes, q.Append)
 		c.learn(t.g, &r)
@@ -216,7 +217,7 @@ func (f *feed) page(ctx context.Context, i int) (p protocol.ChangesPage, err err
 			if p, err = r.Changes(); err != nil {
 				return p, err
 			}
-			f.seen(t.g.ID, r.Applied)
+			f.view.saw(demanded, t.g.ID, r.Applied)
 			f.now.places[i] = place{keys, p.Position}
 			if keys.Max != s.keys.Max {
 				f.now.places = slices.Insert(f.now.places, i+1, place{partmap.Range{Min: keys.Max, Max: s.keys.Max}, s.at})

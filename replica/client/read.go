@@ -45,10 +45,10 @@ func (v View) Batch(ctx context.Context, container string, key engine.PartitionK
 	return v.Client.batch(ctx, v.note, container, key, ops)
 }
 
-// saw is note for the answer to a read at a level.
-func (v View) saw(level protocol.Level, group, index uint64) {
-	if level == protocol.Session {
-		v.Session.confirm(group, index)
+// saw is note for the answer to a read that demanded an entry of the session: see demand.
+func (v View) saw(demanded, group, index uint64) {
+	if index < demanded {
+		v.Session.lacking(group, index)
 	}
 	v.note(group, index)
 }
@@ -85,8 +85,9 @@ func (v View) Scan(ctx context.Context, container string, key engine.PartitionKe
 	return items, more, err
 }
 
-// demand sets what the read demands of a replica of a group.
-func (v View) demand(ctx context.Context, q *protocol.ReadRequest, g *groupState) {
+// demand sets what the read demands of a replica of a group. It returns the entry of the session that it demands. Only
+// this one is lost if the answer is older: another call may bring the session farther meanwhile.
+func (v View) demand(ctx context.Context, q *protocol.ReadRequest, g *groupState) (entry uint64) {
 	q.Group, q.Level = g.ID, v.Level
 	switch v.Level {
 	case protocol.Session:
@@ -95,9 +96,10 @@ func (v View) demand(ctx context.Context, q *protocol.ReadRequest, g *groupState
 		}
 		if v.Session.stranger(v.Client.hasGroup) {
 			q.Level = protocol.Strong
-			return
+			return 0
 		}
-		if q.Index = v.Session.of(g.ID); v.Also != nil {
+		entry = v.Session.of(g.ID)
+		if q.Index = entry; v.Also != nil {
 			q.Index = max(q.Index, v.Also.of(g.ID))
 		}
 	case protocol.Bounded:
@@ -107,6 +109,7 @@ func (v View) demand(ctx context.Context, q *protocol.ReadRequest, g *groupState
 		known := g.applied.Load()
 		q.Index = known - min(known, q.Bounds.Entries)
 	}
+	return entry
 }
 
 func (v View) read(ctx context.Context, kind transport.Kind, q *protocol.ReadRequest) (*reply, error) {
@@ -127,7 +130,7 @@ func (v View) read(ctx context.Context, kind transport.Kind, q *protocol.ReadReq
 	}
 	wanted := q.Query.Range
 	g := t.g
-	v.demand(ctx, q, g)
+	demanded := v.demand(ctx, q, g)
 	q.Query.Range = within(wanted, g)
 	var last error
 	t.near = q.Level != protocol.Strong
@@ -144,7 +147,7 @@ func (v View) read(ctx context.Context, kind transport.Kind, q *protocol.ReadReq
 			last = r.err
 			t.failed(node)
 		case r.Err == nil:
-			v.saw(q.Level, g.ID, r.Applied)
+			v.saw(demanded, g.ID, r.Applied)
 			return &r, nil
 		case elsewhere(r.Err):
 			last = r.Err
@@ -152,14 +155,14 @@ func (v View) read(ctx context.Context, kind transport.Kind, q *protocol.ReadReq
 			if g, err = t.reroute(ctx, q.Container, epk); err != nil {
 				return nil, giveUp(false, err, last)
 			}
-			v.demand(ctx, q, g)
+			demanded = v.demand(ctx, q, g)
 			q.Query.Range = within(wanted, g)
 			t.near = q.Level != protocol.Strong
 		case errors.Is(r.Err, group.ErrBusy), errors.Is(r.Err, group.ErrUnknown), errors.Is(r.Err, group.ErrFailed):
 			last = r.Err
 			t.refused(node, &r)
 		case errors.Is(r.Err, engine.ErrNotFound):
-			v.saw(q.Level, g.ID, r.Applied) // who has seen that there is none has seen something
+			v.saw(demanded, g.ID, r.Applied) // who has seen that there is none has seen something
 			return nil, r.Err
 		default:
 			return nil, r.Err

@@ -93,13 +93,11 @@ func (s *Session) note(group, index uint64) {
 	s.at[group] = max(s.at[group], index)
 }
 
-// confirm notes the entry that a group has in the answer to a read at the level Session.
-func (s *Session) confirm(group, index uint64) {
+// lacking notes that a group has come to an entry only, though a read at the level Session has demanded a later one of it.
+func (s *Session) lacking(group, index uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if index < s.at[group] {
-		s.behind[group] = index
-	}
+	s.behind[group] = index
 }
 
 // Ahead returns a group of which the session has an entry that the cluster does not have, and the newest entry that there is: a

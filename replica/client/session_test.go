@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/cleavestore/cleave/engine"
-	"github.com/cleavestore/cleave/replica/protocol"
 )
 
 // TestToken: a token says what the session has, never takes it back, and is refused as a whole
@@ -42,14 +41,15 @@ func TestAhead(t *testing.T) {
 		t.Fatal(err)
 	}
 	v := View{Session: s, Also: NewSession()}
-	v.saw(protocol.Session, 1, 7)
-	v.saw(protocol.Session, 2, 9)
-	v.saw(protocol.Session, 3, 1)
-	v.saw(protocol.Eventual, 1, 5)
+	v.saw(7, 1, 7)
+	v.saw(3, 2, 9)
+	v.saw(0, 3, 1)
+	v.saw(0, 1, 5)
+	v.saw(3, 2, 8) // was under way while another call brought the session to 9
 	if group, newest := s.Ahead(); group != 0 || newest != 0 {
 		t.Errorf("ahead of group %d with entry %d", group, newest)
 	}
-	v.saw(protocol.Session, 2, 8)
+	v.saw(9, 2, 8)
 	if group, newest := s.Ahead(); group != 2 || newest != 8 || s.Token() != "1:-1#7,2:-1#9,3:-1#1" {
 		t.Errorf("ahead of group %d with entry %d, and has %s", group, newest, s.Token())
 	}
