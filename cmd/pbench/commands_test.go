@@ -208,7 +208,11 @@ func TestRunJSONFile(t *testing.T) {
 	s.Environment.Open = func(context.Context, string, harness.StoreOptions) (harness.Store, error) {
 		return nil, errors.New("opened")
 	}
-	for _, args := range []string{"run --docs 50", "", "load --docs 10 --db " + t.TempDir(), "run --db " + filepath.Dir(name)} {
+	loaded := t.TempDir()
+	if err = os.WriteFile(filepath.Join(loaded, "file"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range []string{"run --docs 50", "", "load --docs 10 --db " + t.TempDir(), "run --db " + loaded} {
 		s.do(t, harness.ExitFailed, append(strings.Fields(args), "--json", filepath.Join(name, "x"))...)
 		if !strings.Contains(s.errOut.String(), name) {
 			t.Errorf("%s: %s", args, &s.errOut)
