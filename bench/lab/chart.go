@@ -6,7 +6,6 @@ import (
 	"os"
 
 	"github.com/cleavestore/cleave/internal/harness"
-	"github.com/cleavestore/cleave/internal/outputfile"
 )
 
 // chartCommand draws the pictures of the documents.
@@ -32,7 +31,7 @@ func (f *svgFlag) write(env *harness.Environment, draw func(b *bytes.Buffer) err
 		_, err := env.Stdout.Write(b.Bytes())
 		return err
 	}
-	if err := outputfile.OutsideStores(f.SVG); err != nil {
+	if err := harness.OutsideStores("--svg", f.SVG); err != nil {
 		return err
 	}
 	return os.WriteFile(f.SVG, b.Bytes(), 0o666)

@@ -74,7 +74,7 @@ func (c *Client) Changes(ctx context.Context, container, from string, o *ChangeO
 // Changes is Client.Changes, and the session of the view has seen what is shown.
 func (v View) Changes(ctx context.Context, container, from string, o *ChangeOptions) iter.Seq2[ChangePage, error] {
 	return func(yield func(ChangePage, error) bool) {
-		f := feed{c: v.Client, view: v, container: container}
+		f := feed{view: v, container: container}
 		if o != nil {
 			f.o = *o
 		}
@@ -96,7 +96,6 @@ func (v View) Changes(ctx context.Context, container, from string, o *ChangeOpti
 
 // feed is a loop over changes.
 type feed struct {
-	c         *Client
 	view      View
 	container string
 	o         ChangeOptions
@@ -119,13 +118,13 @@ func (f *feed) begin(from string) error {
 
 // read reads a position.
 func (f *feed) read(from string) error {
-	authority := f.c.cfg.Credentials.Authority()
+	authority := f.view.Client.cfg.Credentials.Authority()
 	if from == "" {
 		from = engine.FromStart().String()
 	}
 	if _, err := engine.ParsePosition(from); err == nil && (from == engine.FromStart().String() || from == engine.FromNow().String() || from[0] == 't') {
 		all := partmap.Range{Min: partmap.MinEPK(), Max: partmap.MaxEPK()}
-		f.now = position{authority: authority, incarnation: f.c.cfg.Cluster.Incarnation, places: []place{{all, from}}}
+		f.now = position{authority: authority, incarnation: f.view.Client.cfg.Cluster.Incarnation, places: []place{{all, from}}}
 		return nil
 	}
 	p, err := parsePosition(from)
@@ -134,8 +133,8 @@ func (f *feed) read(from string) error {
 		return err
 	case p.authority != authority:
 		return fmt.Errorf("%w: it is of another cluster", ErrHistory)
-	case p.incarnation != f.c.cfg.Cluster.Incarnation:
-		return fmt.Errorf("%w: a region was promoted: the position is of incarnation %d, the client of %d", ErrHistory, p.incarnation, f.c.cfg.Cluster.Incarnation)
+	case p.incarnation != f.view.Client.cfg.Cluster.Incarnation:
+		return fmt.Errorf("%w: a region was promoted: the position is of incarnation %d, the client of %d", ErrHistory, p.incarnation, f.view.Client.cfg.Cluster.Incarnation)
 	}
 	f.now = *p
 	return nil
@@ -186,7 +185,7 @@ func (f *feed) shown(items []engine.Item) ChangePage {
 // page gets the next page of a place from a group, and notes how far that is. If the group has the first part of the place
 // only, the place is divided.
 func (f *feed) page(ctx context.Context, i int) (p protocol.ChangesPage, err error) {
-	c, s := f.c, f.now.places[i]
+	c, s := f.view.Client, f.now.places[i]
 	t := try{c: c, near: f.o.Weak}
 	var last error
 	for err = f.find(ctx, &t, &s.keys.Min); err == nil; {
@@ -244,13 +243,13 @@ func (f *feed) page(ctx context.Context, i int) (p protocol.ChangesPage, err err
 func (f *feed) find(ctx context.Context, t *try, key *partmap.EPK) error {
 	asked := false
 	for {
-		if f.c.closed.Load() {
+		if f.view.Client.closed.Load() {
 			return ErrClosed
 		}
-		p := f.c.routes.now.Load()
+		p := f.view.Client.routes.now.Load()
 		g, known := p.find(f.container, key)
 		switch {
-		case !known && asked && f.c.lacks(ctx, f.container):
+		case !known && asked && f.view.Client.lacks(ctx, f.container):
 			return fmt.Errorf("container %q: %w", f.container, engine.ErrNoContainer)
 		case g == nil: // it is looked for
 		case f.now.number == 0, g.ID>>32 == f.now.number:
@@ -263,7 +262,7 @@ func (f *feed) find(ctx context.Context, t *try, key *partmap.EPK) error {
 		case g.ID>>32 > f.now.number:
 			return fmt.Errorf("%w: the container was dropped, and another one has the name %q", ErrHistory, f.container)
 		}
-		f.c.Refresh(ctx)
+		f.view.Client.Refresh(ctx)
 		if known || asked {
 			t.count++
 			t.pause()

@@ -102,7 +102,7 @@ func (s *Session) lacking(group, index uint64) {
 
 // Ahead returns a group of which the session has an entry that the cluster does not have, and the newest entry that there is: a
 // quorum has confirmed to a read at the level Session that this is all. Entries were lost, such as in the promotion of
-// a region, or the session is that of another cluster. 0: there is no such group.
+// a region, or the session is that of another cluster. A session that was found ahead stays so. 0: there is no such group.
 func (s *Session) Ahead() (group, newest uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
