@@ -98,8 +98,8 @@ type Meta struct {
 }
 
 // Item is a document with its description. Body is the document as it was
-// given, byte for byte; the caller may keep it and must not modify it, but see
-// Borrow.
+// given, byte for byte; the caller may keep it and must not modify it: the ID may lie in
+// it. But see Borrow.
 type Item struct {
 	Meta
 	Body []byte

@@ -284,12 +284,12 @@ func TestSharedIDBehindPart(t *testing.T) {
 		memberSameID | memberSamePK, 5,
 	}
 	g := group{count: 2, members: members}
-	var m member
-	pos, err := g.next(&m, 0, 0, maxPart)
+	var first, m member
+	pos, err := g.next(&first, nil, 0, maxPart)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err = g.next(&m, 1, pos, maxPart); err == nil {
+	if _, err = g.next(&m, &first, pos, maxPart); err == nil {
 		m.id(make([]byte, 45)) // panics
 		t.Error("accepted")
 	}

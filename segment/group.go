@@ -51,8 +51,8 @@ type group struct {
 	mod     int64
 	columns []byte // what the next four are parts of
 	hashes  []byte
-	seqs    []byte // count × ws bytes, then count × wm bytes
-	mods    []byte
+	seqs    []byte // begins with count × ws bytes
+	mods    []byte // begins with count × wm bytes
 	members []byte
 	payload []byte
 }
@@ -128,13 +128,13 @@ func (g *group) parse(b []byte, off int64, base *base, known bool) error {
 // split makes b, which has the columns and members of g, those of g.
 func (g *group) split(b []byte) {
 	seqs, mods, members := g.count, g.count*(1+g.ws), g.count*(1+g.ws+g.wm)
-	g.columns, g.hashes, g.seqs, g.mods, g.members = b, b[:seqs], b[seqs:mods], b[mods:members], b[members:]
+	g.columns, g.hashes, g.seqs, g.mods, g.members = b, b[:seqs], b[seqs:], b[mods:], b[members:]
 }
 
 func (g *group) sequence(i int) uint64 { return g.seq + column(g.seqs, i, g.ws) }
 func (g *group) modified(i int) int64  { return g.mod + int64(column(g.mods, i, g.wm)) }
 
-// column returns the i-th little-endian integer of w bytes.
+// column returns the i-th little-endian integer of w bytes. It is quick where b goes on for 8 bytes.
 func column(b []byte, i, w int) uint64 {
 	b = b[i*w:]
 	if len(b) >= 8 {
@@ -164,36 +164,37 @@ type member struct {
 	pkPart, pkEnd, pkSpec int
 }
 
-// next decodes the record at pos of g.members, given its predecessor in m, and
-// returns the position after it; 0 if it is malformed or larger than maxRaw.
-// The first record is at 0 with m.part, m.body and m.annex zero.
-func (g *group) next(m *member, i, pos, maxRaw int) (int, error) {
+// next decodes into m the record at pos of g.members, which follows that of before, nil for the
+// first one. It returns the position after it; 0 if it is malformed or larger than maxRaw. All
+// of m is written where the caller wants it: what was just written in words is slow to copy.
+func (g *group) next(m, before *member, pos, maxRaw int) (int, error) {
 	b := g.members
 	if pos >= len(b) {
 		return 0, errMember
 	}
 	flags := b[pos]
 	pos++
-	if flags&(memberClaim|memberTombstone) == memberClaim|memberTombstone || i == 0 && flags&(memberSamePK|memberSameID) != 0 {
+	if flags&(memberClaim|memberTombstone) == memberClaim|memberTombstone || before == nil && flags&(memberSamePK|memberSameID) != 0 {
 		return 0, errMember
 	}
-	m.part += m.body + m.annex
-	m.flags = flags
 	body, pos := uvarint(b, pos)
 	if pos == 0 || body > MaxBody || flags&memberTombstone != 0 && body != 0 {
 		return 0, errMember
 	}
-	m.body, m.annex, m.expires = int(body), 0, 0
+	var annex uint64
 	if flags&memberAnnex != 0 {
-		var n uint64
-		if n, pos = uvarint(b, pos); pos == 0 || n > maxKeyLen {
+		if annex, pos = uvarint(b, pos); pos == 0 || annex > maxKeyLen {
 			return 0, errMember
 		}
-		m.annex = int(n)
 	}
-	if m.part+m.body+m.annex > maxRaw {
+	part, length := 0, int(body+annex)
+	if before != nil {
+		part = before.part + before.body + before.annex
+	}
+	if part+length > maxRaw {
 		return 0, errTooLarge
 	}
+	m.flags, m.part, m.body, m.annex, m.expires = flags, part, int(body), int(annex), 0
 	if flags&memberExpires != 0 {
 		var n uint64
 		if n, pos = uvarint(b, pos); pos == 0 {
@@ -201,12 +202,15 @@ func (g *group) next(m *member, i, pos, maxRaw int) (int, error) {
 		}
 		m.expires = unzigzag(n)
 	}
-	if flags&memberOlder != 0 && i > 0 {
-		return pos, nil // key of the member before
+	if flags&memberOlder != 0 && before != nil {
+		m.idPart, m.idOff, m.idLen = before.idPart, before.idOff, before.idLen
+		m.pkPart, m.pkEnd, m.pkSpec = before.pkPart, before.pkEnd, before.pkSpec
+		return pos, nil
 	}
-	length := m.body + m.annex
-	m.idPart = m.part
-	if flags&memberSameID == 0 {
+	m.idPart = part
+	if flags&memberSameID != 0 {
+		m.idOff, m.idLen = before.idOff, before.idLen
+	} else {
 		var off, n uint64
 		if off, pos = uvarint(b, pos); pos != 0 {
 			n, pos = uvarint(b, pos)
@@ -219,8 +223,10 @@ func (g *group) next(m *member, i, pos, maxRaw int) (int, error) {
 	if m.idOff > length || m.idLen > length-m.idOff {
 		return 0, errMember
 	}
-	if flags&memberSamePK == 0 {
-		m.pkPart, m.pkEnd, m.pkSpec = m.part, m.part+length, pos
+	if flags&memberSamePK != 0 {
+		m.pkPart, m.pkEnd, m.pkSpec = before.pkPart, before.pkEnd, before.pkSpec
+	} else {
+		m.pkPart, m.pkEnd, m.pkSpec = part, part+length, pos
 		if pos = skipPK(b, pos, length); pos == 0 {
 			return 0, errMember
 		}
@@ -248,24 +254,21 @@ func (g *group) version(i int, m *member, v *item.Version) {
 }
 
 // uvarint decodes the varint at pos, of at most 63 bits, and returns the
-// position after it, 0 if there is none or pos is 0 or beyond the end.
-func uvarint(b []byte, pos int) (uint64, int) {
-	if uint(pos) >= uint(len(b)) {
-		return 0, 0
+// position after it, 0 if there is none or pos is beyond the end.
+func uvarint(b []byte, pos int) (v uint64, next int) {
+	if pos < len(b) && b[pos] < 0x80 {
+		return uint64(b[pos]), pos + 1
 	}
-	c := b[pos]
-	if c < 0x80 {
-		return uint64(c), pos + 1
-	}
-	v, shift := uint64(c&0x7f), uint(7)
-	for pos++; pos < len(b); pos++ {
-		c = b[pos]
-		v |= uint64(c&0x7f) << shift
-		if c < 0x80 {
-			return v, pos + 1
-		}
-		if shift += 7; shift > 63 {
-			break
+	return longUvarint(b, pos)
+}
+
+// longUvarint is uvarint for a number of several bytes.
+func longUvarint(b []byte, pos int) (v uint64, next int) {
+	for shift := uint(0); pos < len(b) && shift <= 63; shift += 7 {
+		c := b[pos]
+		pos++
+		if v |= uint64(c&0x7f) << shift; c < 0x80 {
+			return v, pos
 		}
 	}
 	return 0, 0

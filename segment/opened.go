@@ -39,15 +39,15 @@ func (o *opened) parse(r *Reader, b []byte, off int64, known bool) error {
 
 // head decodes the members.
 func (o *opened) head(r *Reader) error {
-	o.members, o.flags = slices.Grow(o.members[:0], o.g.count), 0
-	var m member
+	o.members, o.flags = slices.Grow(o.members[:0], o.g.count)[:o.g.count], 0
+	var m, before *member
 	pos := 0
-	for i := range o.g.count {
+	for i := range o.members {
+		m, before = &o.members[i], m
 		var err error
-		if pos, err = o.g.next(&m, i, pos, r.opts.MaxRaw); err != nil {
+		if pos, err = o.g.next(m, before, pos, r.opts.MaxRaw); err != nil {
 			return r.corrupt(o.off, err)
 		}
-		o.members = append(o.members, m)
 		o.flags |= m.flags
 	}
 	if pos != len(o.g.members) {
@@ -83,11 +83,11 @@ func (o *opened) expandFirst(r *Reader, dst []byte) ([]byte, error) {
 		}
 		return o.expand(r, dst)
 	}
-	var m member
-	if _, err := o.g.next(&m, 0, 0, r.opts.MaxRaw); err != nil {
+	o.members = slices.Grow(o.members[:0], 1)[:1]
+	m := &o.members[0]
+	if _, err := o.g.next(m, nil, 0, r.opts.MaxRaw); err != nil {
 		return dst, r.corrupt(o.off, err)
 	}
-	o.members = append(o.members[:0], m)
 	size := len(o.g.payload)
 	if codec != codecRaw {
 		n, at := uvarint(o.g.payload, 0)
@@ -106,7 +106,7 @@ func (o *opened) expandFirst(r *Reader, dst []byte) ([]byte, error) {
 	at := len(dst)
 	dst = slices.Grow(dst, size)[:at+size]
 	o.raw = dst[at:]
-	need, ok := max(m.idOff+m.idLen, o.g.reachPK(&m)), false
+	need, ok := max(m.idOff+m.idLen, o.g.reachPK(m)), false
 	if codec == codecLZ {
 		_, ok = lz.Decode(o.raw, o.g.payload, o.dict.Content(), need)
 	} else {

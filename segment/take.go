@@ -1,6 +1,9 @@
 package segment
 
-import "bytes"
+import (
+	"bytes"
+	"slices"
+)
 
 // A scan that takes documents one by one spends most of its time between them. So a cursor
 // can give many together, of groups that have nothing but documents, one version each.
@@ -44,12 +47,13 @@ func (c *Cursor) Take(w *Wanted, text []byte, dst []Taken) ([]byte, []Taken) {
 		}
 		first, end := &o.members[from], &o.members[to-1]
 		at := uint32(len(text) - first.part)
-		text = append(text, o.raw[first.part:end.part+end.body]...)
-		for i := from; i < to; i++ {
-			m := &o.members[i]
-			id := Part{uint32(len(text)), uint32(m.idLen)}
-			text = append(text, m.id(o.raw)...)
-			dst = append(dst, Taken{Seq: o.g.sequence(i), Modified: o.g.modified(i), Body: Part{at + uint32(m.part), uint32(m.body)}, ID: id})
+		text = append(text, o.raw[first.part:end.part+end.body+end.annex]...)
+		for i, n := from, len(dst); i < to; i, n = i+1, n+1 {
+			dst = slices.Grow(dst, to-i)[:n+1]
+			m, t := &o.members[i], &dst[n]
+			t.Seq, t.Modified, t.Expires, t.PK = o.g.sequence(i), o.g.modified(i), 0, Part{}
+			t.Body.Off, t.Body.Len = at+uint32(m.part), uint32(m.body)
+			t.ID.Off, t.ID.Len = at+uint32(m.idPart+m.idOff), uint32(m.idLen)
 		}
 		if c.i = to - 1; to < o.g.count || len(dst) == most || len(text) >= w.Bytes || c.inPlace || o.end() >= c.r.groups.end() {
 			break

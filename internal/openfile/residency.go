@@ -70,6 +70,10 @@ func (h *Residency) Observe(off int64, took time.Duration) {
 // Has reports whether all pages of [off, off+n) were read.
 func (h *Residency) Has(off, n int64) bool {
 	first, last := (off-h.off)/pageLen, (off+n-1-h.off)/pageLen
+	if first/64 == last/64 { // nearly always
+		bits := uint64(1<<(last-first+1)-1) << (first % 64)
+		return h.words[first/64].Load()&bits == bits
+	}
 	for page := first; page <= last; page++ {
 		if h.words[page/64].Load()&(1<<(page%64)) == 0 {
 			return false

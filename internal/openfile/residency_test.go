@@ -3,6 +3,7 @@ package openfile
 import (
 	"bytes"
 	"errors"
+	"math/rand/v2"
 	"sync"
 	"testing"
 
@@ -30,6 +31,32 @@ func TestObserve(t *testing.T) {
 	}
 	if h.Has(0, 1) || h.Has(2*wordBytes, 1) {
 		t.Error("several slow touches: hints are left")
+	}
+}
+
+// TestHas: pages were read if each of them was, within a word of hints and across words.
+func TestHas(t *testing.T) {
+	const pages = 3 * 64
+	var h Residency
+	h.Init(pageLen/2, pages*pageLen, false)
+	var read [pages]bool
+	rng := rand.New(rand.NewPCG(1, 1))
+	for range 20 {
+		from := rng.IntN(pages)
+		n := 1 + rng.IntN(min(40, pages-from))
+		h.Note(int64(from*pageLen+1), int64(n*pageLen-1))
+		for i := range n {
+			read[from+i] = true
+		}
+		for first := range pages {
+			all := true
+			for last := first; last < pages; last++ {
+				all = all && read[last]
+				if off, n := first*pageLen+100, (last-first)*pageLen+1; h.Has(int64(off), int64(n)) != all {
+					t.Fatalf("pages %d to %d: Has says %v", first, last, !all)
+				}
+			}
+		}
 	}
 }
 
