@@ -14,6 +14,7 @@ import (
 
 	"github.com/cleavestore/cleave/internal/cli"
 	"github.com/cleavestore/cleave/internal/jsondoc"
+	"github.com/cleavestore/cleave/internal/outputfile"
 	"github.com/cleavestore/cleave/replica/cluster"
 	"github.com/cleavestore/cleave/replica/host"
 	"github.com/cleavestore/cleave/replica/transport"
@@ -121,6 +122,9 @@ func nodeDir(dir string, node uint64) string { return filepath.Join(dir, fmt.Spr
 
 // makeCluster makes the files of a cluster that is not there yet.
 func makeCluster(dir string, d *cluster.Cluster) error {
+	if err := outputfile.OutsideStores(dir); err != nil {
+		return err
+	}
 	b, err := json.MarshalIndent(d, "", "  ")
 	if err != nil {
 		return err
