@@ -134,7 +134,7 @@ func (g *group) split(b []byte) {
 func (g *group) sequence(i int) uint64 { return g.seq + column(g.seqs, i, g.ws) }
 func (g *group) modified(i int) int64  { return g.mod + int64(column(g.mods, i, g.wm)) }
 
-// column returns the i-th little-endian integer of w bytes. It is quick where b goes on for 8 bytes.
+// column returns the i-th little-endian integer of w bytes. It loads it at once where b has 8 bytes from there on.
 func column(b []byte, i, w int) uint64 {
 	b = b[i*w:]
 	if len(b) >= 8 {
@@ -165,8 +165,9 @@ type member struct {
 }
 
 // next decodes into m the record at pos of g.members, which follows that of before, nil for the
-// first one. It returns the position after it; 0 if it is malformed or larger than maxRaw. All
-// of m is written where the caller wants it: what was just written in words is slow to copy.
+// first one. It returns the position after it; 0 if it is malformed or larger than maxRaw. It sets
+// every field of m, so the caller passes the place where m stays: to copy a record that was just
+// written is slow.
 func (g *group) next(m, before *member, pos, maxRaw int) (int, error) {
 	b := g.members
 	if pos >= len(b) {

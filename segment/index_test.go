@@ -143,7 +143,7 @@ func TestIndexSection(t *testing.T) {
 		}
 	}
 	checkGet(t, r, m, &m[0].key, math.MaxUint64)
-	// A writer passes the error of whoever writes the index on.
+	// A writer returns the error that the index builder has returned.
 	f, err = fsys.Create("b")
 	if err != nil {
 		t.Fatal(err)

@@ -8,7 +8,7 @@ import (
 // A scan that takes documents one by one spends most of its time between them. So a cursor
 // can give many together, of groups that have nothing but documents, one version each.
 
-// Taken is a document that Take has given: its parts lie in a text.
+// Taken is a document that Take has given: its parts lie in a text. The id may lie in the body.
 type Taken struct {
 	Seq          uint64
 	Modified     int64 // milliseconds since the Unix epoch
@@ -48,9 +48,10 @@ func (c *Cursor) Take(w *Wanted, text []byte, dst []Taken) ([]byte, []Taken) {
 		first, end := &o.members[from], &o.members[to-1]
 		at := uint32(len(text) - first.part)
 		text = append(text, o.raw[first.part:end.part+end.body+end.annex]...)
-		for i, n := from, len(dst); i < to; i, n = i+1, n+1 {
-			dst = slices.Grow(dst, to-i)[:n+1]
-			m, t := &o.members[i], &dst[n]
+		n := len(dst)
+		dst = slices.Grow(dst, to-from)[:n+to-from]
+		for i := from; i < to; i++ {
+			m, t := &o.members[i], &dst[n+i-from]
 			t.Seq, t.Modified, t.Expires, t.PK = o.g.sequence(i), o.g.modified(i), 0, Part{}
 			t.Body.Off, t.Body.Len = at+uint32(m.part), uint32(m.body)
 			t.ID.Off, t.ID.Len = at+uint32(m.idPart+m.idOff), uint32(m.idLen)

@@ -30,7 +30,7 @@ func wantWhole(t *testing.T, fs *vfs.Mem, made func(number uint64) int64) {
 }
 
 // TestCutLiveLog: a log whose writer was killed and that was cut afterwards does
-// not open as a shorter one, whoever made the file: new, out of a spare, for a huge record
+// not open as a shorter one, however its file was made: new, out of a spare, for a huge record
 // in place of one that was made ahead, in any state that a power cut leaves.
 func TestCutLiveLog(t *testing.T) {
 	mem, o, st := newMem(t), smallOptions(1), State{}

@@ -41,8 +41,8 @@ import (
 	"time"
 
 	"github.com/cleavestore/cleave/internal/cli"
+	"github.com/cleavestore/cleave/internal/harness"
 	"github.com/cleavestore/cleave/internal/measure"
-	"github.com/cleavestore/cleave/internal/outputfile"
 	"github.com/cleavestore/cleave/internal/workload"
 )
 
@@ -146,7 +146,7 @@ func execute(ctx context.Context, args []string) int {
 		plan, err = choose(allSteps, *steps, func(s step) string { return s.name })
 	}
 	if err == nil {
-		err = outsideStores(*out, *dir)
+		err = errors.Join(harness.OutsideStores("--out", *out), harness.OutsideStores("--dir", *dir))
 	}
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "peers: %v\n", err)
@@ -165,20 +165,6 @@ func execute(ctx context.Context, args []string) int {
 		return 1
 	}
 	return 0
-}
-
-// outsideStores refuses to write the results, or to make the directory with the stores, in a store that is there already.
-func outsideStores(out, dir string) error {
-	if err := outputfile.OutsideStores(out); err != nil {
-		return fmt.Errorf("--out: %w", err)
-	}
-	if dir == "" {
-		return nil
-	}
-	if err := outputfile.OutsideStores(dir); err != nil {
-		return fmt.Errorf("--dir: %w", err)
-	}
-	return nil
 }
 
 // choose returns those of all that a list names, in the order of all.

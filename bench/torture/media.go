@@ -10,7 +10,7 @@ import (
 type medium interface {
 	name() string
 	dir() string // of the store
-	// cut takes the power away, whoever writes. It is called before the child
+	// cut takes the power away while the child writes. It is called before the child
 	// is killed.
 	cut() error
 	// again makes what is durable readable, after the child's end.

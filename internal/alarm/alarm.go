@@ -17,7 +17,7 @@ type Alarm interface {
 	// Set has Wait return after d, whatever was set before.
 	Set(d time.Duration)
 	// Wait returns when what was set is over; without a Set it waits for one. It
-	// may return once more for what was over before, so whoever must not be early
+	// may return once more for what was over before, so a caller that must not be early
 	// looks at the time.
 	Wait()
 	// Close gives back what the alarm holds. Nobody may wait for it.

@@ -77,19 +77,19 @@ func TestHash(t *testing.T) {
 	}
 }
 
-// TestOneObject: dictionaries of the same bytes are one object as long as it is in use, whoever asks for it at the same time, and also
-// after one of the same bytes was in use before.
+// TestOneObject: goroutines that call New with the same bytes at the same time get one dictionary, and so does a later call while that
+// dictionary is in use. The same holds after an earlier dictionary of these bytes was collected.
 func TestOneObject(t *testing.T) {
 	content := sample("one", 500)
 	for range 300 {
-		runtime.GC() // that of the round before goes, and is cleaned up while the next one is made
+		runtime.GC() // the dictionary of the round before is collected, and its cleanup runs while the next one is made
 		var made [8]*Dictionary
 		var calls sync.WaitGroup
 		for i := range made {
 			calls.Go(func() { made[i], _ = New(slices.Clone(content)) })
 		}
 		calls.Wait()
-		runtime.GC() // by now it is cleaned up
+		runtime.GC() // that cleanup has time to run before the next call
 		again := of(t, content)
 		for _, d := range made {
 			if d == nil || d != again {
@@ -120,8 +120,8 @@ func TestForgotten(t *testing.T) {
 	t.Error("the content of a dictionary that is gone is still known")
 }
 
-// TestMadeOnce: what a dictionary has for decoders and encoders is made once, whoever asks for it at the same time. A nil dictionary has
-// a decoder too.
+// TestMadeOnce: a dictionary makes its decoder, its positions and its S2 dictionary once, and gives goroutines that ask at the same time
+// the same ones. A nil dictionary has a decoder too.
 func TestMadeOnce(t *testing.T) {
 	d := of(t, sample("once", 900))
 	for name, get := range map[string]func() any{

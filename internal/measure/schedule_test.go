@@ -205,8 +205,8 @@ func TestLateClock(t *testing.T) {
 
 func micros(d time.Duration) float64 { return float64(d) / 1e3 }
 
-// Operations that are due at once are each taken once, in order, by whoever
-// asks; none is due any more behind the last.
+// TestSchedule: operations that are due at once are each taken once, in order, by the goroutines
+// that ask. Behind the last none is due.
 func TestSchedule(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSchedule(exact(), 1e6, 10_000)

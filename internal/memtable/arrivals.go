@@ -22,7 +22,7 @@ type arrivals struct {
 const arrivalBlock = 64 // entries
 
 // reserveArrival makes room for one more entry, past the pool's limit if need be:
-// whoever calls it has got the memory of the version.
+// its caller has already reserved the memory of the version.
 func (t *Table) reserveArrival() error {
 	if t.arrivals.n.Load()%arrivalBlock != 0 {
 		return nil

@@ -70,7 +70,7 @@ func (h *Residency) Observe(off int64, took time.Duration) {
 // Has reports whether all pages of [off, off+n) were read.
 func (h *Residency) Has(off, n int64) bool {
 	first, last := (off-h.off)/pageLen, (off+n-1-h.off)/pageLen
-	if first/64 == last/64 { // nearly always
+	if first/64 == last/64 { // one word has the hints of all of them, as nearly always
 		bits := uint64(1<<(last-first+1)-1) << (first % 64)
 		return h.words[first/64].Load()&bits == bits
 	}
