@@ -15,13 +15,14 @@ import (
 // BackupInfo describes a backup. As BackupOptions.Since it says what an earlier backup
 // has. It can be stored as JSON.
 type BackupInfo struct {
-	ID     string       `json:"id"`
-	Parent string       `json:"parent,omitempty"` // ID of the backup that it is restored after; "": it is a full backup
-	Store  string       `json:"store"`            // identity of the store
-	Seq    uint64       `json:"seq"`              // newest sequence in it
-	Time   time.Time    `json:"time"`             // when it was begun
-	Bytes  int64        `json:"bytes"`            // of the stream
-	Files  []BackupFile `json:"files"`            // segment files that belong to it, by number
+	ID      string       `json:"id"`
+	Parent  string       `json:"parent,omitempty"`   // ID of the backup that it is restored after; "": it is a full backup
+	Store   string       `json:"store"`              // identity of the store
+	Seq     uint64       `json:"seq"`                // newest sequence in it
+	NextSeq uint64       `json:"next_seq,omitempty"` // sequence that the store gives out next; 0: an older program made it
+	Time    time.Time    `json:"time"`               // when it was begun
+	Bytes   int64        `json:"bytes"`              // of the stream
+	Files   []BackupFile `json:"files"`              // segment files that belong to it, by number
 }
 
 // BackupFile is a segment file that belongs to a backup:

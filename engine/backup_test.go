@@ -17,6 +17,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/cleavestore/cleave/internal/backup"
 	"github.com/cleavestore/cleave/internal/vfs"
@@ -505,5 +506,130 @@ func TestBackupsBesideWriter(t *testing.T) {
 				must(t, err)
 			}
 		})
+	}
+}
+
+// TestBackupsAfterReplicated: a backup follows an earlier one also when the partitions with the highest sequences,
+// those of a replicated container, which counts its own, have left in between, whoever has made the two: the writer
+// or one who reads beside it. The three backups restore to what the store has, of which a backup follows in turn.
+func TestBackupsAfterReplicated(t *testing.T) {
+	leave := map[string]func(t *testing.T, c *Container, older []byte){
+		"dropped": func(t *testing.T, c *Container, _ []byte) {
+			must(t, c.db.DropContainer(t.Context(), c.Name()))
+		},
+		"moved away": func(t *testing.T, c *Container, _ []byte) {
+			must(t, c.Evict(t.Context(), c.Partitions()[0].ID))
+		},
+		"replaced by an older one": func(t *testing.T, c *Container, older []byte) {
+			must(t, second(c.ReplacePartition(t.Context(), c.Partitions()[0].ID, bytes.NewReader(older))))
+		},
+	}
+	for how, leave := range leave {
+		for bits := range 16 {
+			readers, released := bits&7, bits > 7 // readers has a bit for each backup
+			t.Run(fmt.Sprintf("%s, readers %03b, log released %t", how, readers, released), func(t *testing.T) {
+				ctx := t.Context()
+				opts := replicaOptions(vfs.NewMem(), time.Minute)
+				db, c, err := evictStore(t, opts.fs)
+				must(t, err)
+				defer db.Close()
+				own, err := db.CreateContainer(ctx, "own", byK)
+				must(t, err)
+				upsert(t, own, "1", 50)
+				var older bytes.Buffer
+				for i := uint64(1); i <= 100; i++ {
+					if i == 2 {
+						must(t, second(c.ExportPartition(ctx, c.Partitions()[0].ID, &older)))
+					}
+					must(t, applyItem(c, i, "a", nil))
+				}
+				var streams [][]byte
+				var infos []BackupInfo
+				for i := range 3 {
+					from := db
+					if readers>>i&1 != 0 {
+						o := *opts
+						o.ReadOnly = true
+						from, err = Open(ctx, "store", &o)
+						must(t, err)
+						defer from.Close()
+					}
+					o := new(BackupOptions)
+					if i > 0 {
+						o.Since = &infos[i-1]
+					}
+					var b bytes.Buffer
+					info, err := from.Backup(ctx, &b, o)
+					if err != nil {
+						t.Fatalf("backup %d: %v", i+1, err)
+					}
+					streams, infos = append(streams, b.Bytes()), append(infos, info)
+					if i == 0 {
+						leave(t, c, older.Bytes())
+						if released { // it tells a reader the sequences of what has left
+							must(t, errors.Join(db.Flush(ctx), db.log.Rotate(), db.retention.Release()))
+						}
+						upsert(t, own, "2", 50)
+					}
+				}
+				copied := restoredCopy(t, opts, streams...)
+				restored, err := copied.Container("own")
+				must(t, err)
+				for _, id := range []string{"1", "2"} {
+					must(t, second(restored.Read(ctx, StringKey("a"), id)))
+				}
+				for _, info := range infos {
+					must(t, second(copied.Backup(ctx, io.Discard, &BackupOptions{Since: &info})))
+				}
+			})
+		}
+	}
+}
+
+// TestParentOfAnotherPast: a store that is as it was before a backup does not follow it, whether it has a replicated
+// container, whose sequences are higher than its own, or has dropped that.
+func TestParentOfAnotherPast(t *testing.T) {
+	for _, what := range []string{"none", "replicated", "dropped"} {
+		for _, readOnly := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, read-only %t", what, readOnly), func(t *testing.T) {
+				ctx := t.Context()
+				mem := vfs.NewMem()
+				opts := replicaOptions(mem, time.Minute)
+				db, own := openStore(t, opts)
+				upsert(t, own, "1", 50)
+				if what != "none" {
+					c, err := db.CreateContainer(ctx, "docs", evictDef)
+					must(t, err)
+					for i := uint64(1); i <= 100; i++ {
+						must(t, applyItem(c, i, "a", nil))
+					}
+				}
+				must(t, db.Close())
+				before := mem.Clone()
+				db, own = openStore(t, opts)
+				upsert(t, own, "2", 50)
+				if what != "none" {
+					c, err := db.Container("docs")
+					must(t, err)
+					must(t, applyItem(c, 101, "a", nil))
+				}
+				info, err := db.Backup(ctx, io.Discard, nil)
+				must(t, err)
+				o := *opts
+				o.fs = before
+				if what == "dropped" {
+					db, err = Open(ctx, "mem", &o)
+					must(t, err)
+					must(t, errors.Join(db.DropContainer(ctx, "docs"), db.Close()))
+				}
+				o.ReadOnly = readOnly
+				db, err = Open(ctx, "mem", &o)
+				must(t, err)
+				defer db.Close()
+				if _, err = db.Backup(ctx, io.Discard, &BackupOptions{Since: &info}); !errors.Is(err, ErrWrongParent) {
+					t.Error(err)
+				}
+			})
+		}
 	}
 }

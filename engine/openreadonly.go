@@ -41,7 +41,7 @@ func (u unlocked) Read(ctx context.Context, aside bool) error {
 	if err = readopen.CheckLog(db.env.FS, state, recovery); err != nil {
 		return err
 	}
-	state.LastSeq = max(state.LastSeq, recovery.LastSeq)
+	state.LastSeq = max(state.LastSeq, recovery.Given)
 	db.tellDropped(recovery)
 	if aside && !readopen.AsideStill(db.env.FS, reshaping.Trees(physicals(db.partitions()))) {
 		return readopen.ErrStale

@@ -30,9 +30,9 @@ func TestRoundTrip(t *testing.T) {
 	seq, _, err := l.Append(3, TypeWrite, 5, []byte("head"), []byte("body"))
 	must(t, err)
 	want = append(want, entry{3, TypeWrite, seq, 5, "headbody"})
-	_, at, err := l.AppendCarried(4, 3, []byte("carried"))
+	_, at, err := l.AppendCarried(4, 30, []byte("carried"))
 	must(t, err)
-	want = append(want, entry{4, TypeCarried, 3, 0, "carried"})
+	want = append(want, entry{4, TypeCarried, 30, 0, "carried"})
 	if at.File != 1 {
 		t.Errorf("carried to %+v", at)
 	}
@@ -46,7 +46,7 @@ func TestRoundTrip(t *testing.T) {
 
 	got, rec := mustReplay(t, fs, st, o)
 	wantEntries(t, got, want)
-	if rec.LastSeq != 14 || rec.NextFile != 2 || rec.TornFile != 0 || rec.Records != int64(len(want)) || rec.Begins() != 1 {
+	if rec.LastSeq != 30 || rec.Given != 14 || rec.NextFile != 2 || rec.TornFile != 0 || rec.Records != int64(len(want)) || rec.Begins() != 1 {
 		t.Errorf("recovery %+v", rec)
 	}
 	if _, none := mustReplay(t, newMem(t), State{}, o); none.Begins() != none.NextFile {

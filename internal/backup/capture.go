@@ -60,13 +60,13 @@ type Part struct {
 
 // NewCapture describes what was taken of a store. parts are all of its partitions; guard
 // was entered before their versions were taken. LastSeq in state is the newest sequence
-// given out. Until NewCapture returns no set of files may change. The backup has the
-// identity id and was begun at a time.
+// given out, as far as is known. Until NewCapture returns no set of files may change. The
+// backup has the identity id and was begun at a time.
 func NewCapture(fs vfs.FS, guard epoch.Guard, id manifest.ID, at time.Time, state manifest.Store, parts []Part) *Capture {
 	slices.SortFunc(parts, func(x, y Part) int { return cmp.Compare(x.ID, y.ID) })
 	state.Clean, state.Intents, state.LogFirst, state.LogClosed = false, nil, 0, nil
 	c := &Capture{fs: fs, parts: parts, guard: guard, guarded: true}
-	c.catalog = Catalog{ID: id, Full: true, Seq: state.LastSeq, Time: at.UnixMilli()}
+	c.catalog = Catalog{ID: id, Full: true, Time: at.UnixMilli()}
 	for i := range parts {
 		p := &parts[i]
 		p.flushed, p.inherits = p.Install.FlushedSeq.Load(), p.Inherited()
@@ -74,9 +74,13 @@ func NewCapture(fs vfs.FS, guard epoch.Guard, id manifest.ID, at time.Time, stat
 		m.Obsolete = nil
 		m.ChangeFloor = max(m.ChangeFloor, p.Floor)
 		c.catalog.Partitions = append(c.catalog.Partitions, *m)
+		if p.Applied.Index == 0 { // the store gave out its sequences
+			state.LastSeq = max(state.LastSeq, p.Cut)
+		}
 		c.catalog.Seq = max(c.catalog.Seq, p.Cut)
 	}
-	state.LastSeq, state.SeqLimit = c.catalog.Seq, max(state.SeqLimit, c.catalog.Seq+1)
+	c.catalog.Seq = max(c.catalog.Seq, state.LastSeq)
+	state.SeqLimit = max(state.SeqLimit, c.catalog.Seq+1)
 	c.catalog.Store = state
 	return c
 }

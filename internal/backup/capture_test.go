@@ -136,13 +136,37 @@ func TestCapture(t *testing.T) {
 		if err != nil || !reflect.DeepEqual(read, info) {
 			t.Fatalf("%v: %+v, want %+v", err, read, info)
 		}
-		if s := got.catalog.Store; info.Seq != 20 || s.LastSeq != 20 || s.SeqLimit != 21 || s.Clean || s.LogFirst != 0 || got.catalog.Partitions[0].ChangeFloor != 15 {
+		if s := got.catalog.Store; info.Seq != 20 || info.NextSeq != 19 || s.LastSeq != 18 || s.SeqLimit != 21 || s.Clean || s.LogFirst != 0 || got.catalog.Partitions[0].ChangeFloor != 15 {
 			t.Errorf("the backup is of sequence %d, its store of %+v", info.Seq, s.Head)
 		}
 		slices.Sort(got.all[3:]) // by the hashes of their keys
 		want := []string{"stream 3: @20 entry 4", "stream 1: b@5", "stream 1: b@7", "stream 1: c@6", "stream 2: d@9", "stream 3: @12 b@14"}
 		if !slices.Equal(got.all, want) {
 			t.Errorf("spooled %v: records\n%s\nwant\n%s", spooled, strings.Join(got.all, "\n"), strings.Join(want, "\n"))
+		}
+	}
+}
+
+// TestCaptureSequences: the sequence of a backup is the highest of all, and the last one of its store the highest that
+// the store gave out, whether its manifest or a partition says it. A replicated partition counts its own.
+func TestCaptureSequences(t *testing.T) {
+	for _, test := range []struct{ state, own, replicated, seq, last uint64 }{
+		{18, 20, 40, 40, 20},
+		{22, 20, 40, 40, 22},
+		{22, 20, 21, 22, 22},
+		{18, 20, 19, 20, 20},
+		{0, 0, 40, 40, 0},
+	} {
+		env := &lsm.Env{FS: vfs.NewMem(), Epoch: epoch.New()}
+		parts := []Part{
+			{Tree: &lsm.Tree{Env: env, ID: 1}, Version: new(lsm.Version), Cut: test.own},
+			{Tree: &lsm.Tree{Env: env, ID: 2}, Version: new(lsm.Version), Cut: test.replicated, Applied: manifest.Applied{Index: 4, Time: 1}},
+		}
+		state := manifest.Store{Head: manifest.Head{LastSeq: test.state, SeqLimit: 30}}
+		c := NewCapture(env.FS, env.Epoch.Enter(), manifest.ID{9}, time.UnixMilli(77), state, parts)
+		c.leaveMemory()
+		if s := c.catalog.Store; c.catalog.Seq != test.seq || s.LastSeq != test.last || s.SeqLimit != max(30, test.seq+1) {
+			t.Errorf("%+v: the backup is of sequence %d, its store of %+v", test, c.catalog.Seq, s.Head)
 		}
 	}
 }

@@ -19,7 +19,7 @@ type Catalog struct {
 	Seq       uint64      `json:"seq"`  // newest sequence in it
 	Time      int64       `json:"time"` // when it was begun, milliseconds since the Unix epoch
 
-	Store      manifest.Store   `json:"store"`
+	Store      manifest.Store   `json:"store"`      // its LastSeq leaves replicated containers out
 	Partitions []manifest.Files `json:"partitions"` // in the order of those in Store
 	Files      []File           `json:"files"`      // by number
 }
@@ -39,13 +39,14 @@ func (f *File) same(g *File) bool {
 
 // Info describes a backup; it is what the next, incremental one needs to know.
 type Info struct {
-	ID     string    `json:"id"`
-	Parent string    `json:"parent,omitempty"` // "": a full backup
-	Store  string    `json:"store"`            // identity of the store
-	Seq    uint64    `json:"seq"`              // newest sequence in it
-	Time   time.Time `json:"time"`             // when it was begun
-	Bytes  int64     `json:"bytes"`            // of the stream
-	Files  []File    `json:"files"`            // segment files that belong to it, by number
+	ID      string    `json:"id"`
+	Parent  string    `json:"parent,omitempty"`   // "": a full backup
+	Store   string    `json:"store"`              // identity of the store
+	Seq     uint64    `json:"seq"`                // newest sequence in it
+	NextSeq uint64    `json:"next_seq,omitempty"` // sequence that the store gives out next; 0: an older program made it
+	Time    time.Time `json:"time"`               // when it was begun
+	Bytes   int64     `json:"bytes"`              // of the stream
+	Files   []File    `json:"files"`              // segment files that belong to it, by number
 }
 
 func hexOf(id manifest.ID) string { return hex.EncodeToString(id[:]) }
@@ -53,7 +54,8 @@ func hexOf(id manifest.ID) string { return hex.EncodeToString(id[:]) }
 // info describes a backup whose stream has so many bytes.
 func (c *Catalog) info(bytes int64) Info {
 	i := Info{
-		ID: hexOf(c.ID), Store: hexOf(c.Store.StoreID), Seq: c.Seq, Time: time.UnixMilli(c.Time).UTC(), Bytes: bytes, Files: c.Files,
+		ID: hexOf(c.ID), Store: hexOf(c.Store.StoreID), Seq: c.Seq, NextSeq: c.Store.LastSeq + 1,
+		Time: time.UnixMilli(c.Time).UTC(), Bytes: bytes, Files: c.Files,
 	}
 	if !c.Full {
 		i.Parent = hexOf(c.Parent)
@@ -80,7 +82,9 @@ func (c *Catalog) Follow(parent *Info) error {
 	if parent.Store != hexOf(c.Store.StoreID) {
 		return fmt.Errorf("%w: it is of store %s, not of %x", ErrParent, parent.Store, c.Store.StoreID)
 	}
-	if parent.Seq > c.Seq {
+	// The sequences that a store gives out only rise. Those of a replicated container leave with it. Older programs
+	// say only the highest of all.
+	if parent.Seq > c.Seq && (parent.NextSeq == 0 || parent.NextSeq > c.Store.LastSeq+1) {
 		return fmt.Errorf("%w: it has sequence %d, the store %d", ErrParent, parent.Seq, c.Seq)
 	}
 	if err := c.Parent.UnmarshalText([]byte(parent.ID)); err != nil {

@@ -33,6 +33,10 @@
 // of the catalog; a block holds bytes of one file. The stream names files by numbers, so
 // nothing in it becomes a path.
 //
+// The sequence in the catalog is the highest in the backup. LastSeq in its store manifest
+// is the last one that the store gave out: a replicated container counts sequences of its
+// own, which leave with it. Older programs wrote the highest there too.
+//
 // # Invariants
 //
 //  1. A stream whose trailer is missing or does not match is no backup.
