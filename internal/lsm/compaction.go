@@ -53,7 +53,7 @@ func (t *Tree) Compact(ctx context.Context, behind int, most int64, choose Picke
 	}
 	inputs := runs[pick.First:pick.End]
 	older := runs[pick.End:]
-	oldest := allAside(older) // damaged runs do not count: keep.aside has their bounds
+	oldest := allAside(older) // damaged runs do not count: keep.Aside has their bounds
 	c.Runs, c.BytesIn = int64(len(inputs)), bytesOf(inputs)
 	expect, gone := int64(0), []*File(nil)
 	for _, r := range inputs {
@@ -74,7 +74,7 @@ func (t *Tree) Compact(ctx context.Context, behind int, most int64, choose Picke
 	}
 	defer func() { m.job.End(!done) }()
 	out.nest(len(runs)-pick.First, nested, m.job)
-	m.keep.aside = t.keysAside(older)
+	m.keep.Aside = t.keysAside(older)
 	if err := m.run(inputs); err == ErrMoved {
 		return c, false, nil
 	} else if err != nil {
@@ -90,7 +90,7 @@ func (t *Tree) Compact(ctx context.Context, behind int, most int64, choose Picke
 			return c, false, err
 		}
 		r.Overwritten = m.overlap.estimate()
-		r.KeptAbove, r.heldBy = m.keep.floor(), m.keep.readers
+		r.KeptAbove, r.heldBy = m.keep.Floor(), m.keep.readers
 		replacement = []*Run{r}
 		c.BytesOut = r.bytes()
 	}
@@ -207,7 +207,7 @@ func (m *compactor) run(runs []*Run) error {
 		k, v := top.walker.Key(), top.walker.Version()
 		if m.in == 0 || item.Compare(k, &key.Key) != 0 {
 			key.Set(k)
-			m.keep.nextKey(k)
+			m.keep.NextKey(k)
 		}
 		if err := m.out.Step(); err != nil {
 			return err
@@ -215,7 +215,7 @@ func (m *compactor) run(runs []*Run) error {
 		if m.in++; m.in%each == 0 {
 			m.job.Wrote(m.in, m.expect)
 		}
-		if m.keep.wants(v) {
+		if m.keep.Wants(v) {
 			if err := m.out.addFrom(top); err != nil {
 				return err
 			}
@@ -232,8 +232,8 @@ func (m *compactor) run(runs []*Run) error {
 		}
 	}
 	m.job.Wrote(m.expect, m.expect)
-	if m.in != m.out.Items+m.keep.dropped {
-		return fmt.Errorf("%d versions in, %d kept, %d dropped", m.in, m.out.Items, m.keep.dropped)
+	if m.in != m.out.Items+m.keep.Dropped {
+		return fmt.Errorf("%d versions in, %d kept, %d dropped", m.in, m.out.Items, m.keep.Dropped)
 	}
 	return nil
 }

@@ -1,7 +1,6 @@
 package lsm
 
 import (
-	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/keybounds"
 	"github.com/cleavestore/cleave/internal/tiers"
 )
@@ -35,16 +34,6 @@ func pickCompaction(runs []*Run, last bool, choose Picker) (tiers.Plan, error) {
 		first = end
 	}
 	return tiers.Plan{}, nil
-}
-
-// anyHolds says whether a key lies within one of some parts of the key space.
-func anyHolds(parts []*keybounds.Bounds, k *item.Key) bool {
-	for _, b := range parts {
-		if b.Holds(k) {
-			return true
-		}
-	}
-	return false
 }
 
 // separate moves the files that are set aside out of their runs, each time into a run of

@@ -29,7 +29,7 @@ func (t *Tree) Flush(ctx context.Context, v *Version, mem *Frozen) (done flushed
 	// During replay, carried records may still bring older versions.
 	keep := t.retention(len(v.Runs) == 0 && !t.Env.Replaying)
 	if t.Life.Follows() {
-		keep.purge = lifetime.Past{} // compactions begin again if the default changes meanwhile
+		keep.Purge = lifetime.Past{} // compactions begin again if the default changes meanwhile
 	}
 	var in, foreign int64
 	var key item.Key // of the memtable, which outlives the loop
@@ -46,10 +46,10 @@ func (t *Tree) Flush(ctx context.Context, v *Version, mem *Frozen) (done flushed
 		}
 		if k := w.Key(); in == 0 || item.Compare(k, &key) != 0 {
 			key = *k
-			keep.nextKey(k)
+			keep.NextKey(k)
 		}
 		in++
-		if !keep.wants(w.Version()) {
+		if !keep.Wants(w.Version()) {
 			continue
 		}
 		if err := out.Add(w.Key(), w.Version()); err != nil {
@@ -57,8 +57,8 @@ func (t *Tree) Flush(ctx context.Context, v *Version, mem *Frozen) (done flushed
 		}
 		guess.note(w.Key())
 	}
-	if in+foreign != mem.Versions() || in != out.Items+keep.dropped {
-		return done, false, fmt.Errorf("flush of partition %d: %d versions held, %d read, %d foreign, %d written, %d dropped", t.ID, mem.Versions(), in, foreign, out.Items, keep.dropped)
+	if in+foreign != mem.Versions() || in != out.Items+keep.Dropped {
+		return done, false, fmt.Errorf("flush of partition %d: %d versions held, %d read, %d foreign, %d written, %d dropped", t.ID, mem.Versions(), in, foreign, out.Items, keep.Dropped)
 	}
 	var written []*Run
 	if out.Items > 0 {
@@ -66,7 +66,7 @@ func (t *Tree) Flush(ctx context.Context, v *Version, mem *Frozen) (done flushed
 		if err != nil {
 			return done, false, err
 		}
-		r.Overwritten, r.KeptAbove, r.heldBy = guess.estimate(), keep.floor(), keep.readers
+		r.Overwritten, r.KeptAbove, r.heldBy = guess.estimate(), keep.Floor(), keep.readers
 		written = []*Run{r}
 		raw, stored := r.Compression()
 		t.Family.dict.judge(out.Dict, raw, stored)
