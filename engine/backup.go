@@ -19,7 +19,7 @@ type BackupInfo struct {
 	Parent  string       `json:"parent,omitempty"`   // ID of the backup that it is restored after; "": it is a full backup
 	Store   string       `json:"store"`              // identity of the store
 	Seq     uint64       `json:"seq"`                // newest sequence in it
-	NextSeq uint64       `json:"next_seq,omitempty"` // sequence that the store gives out next; 0: an older program made it
+	NextSeq uint64       `json:"next_seq,omitempty"` // sequence that the store gives out next; 0: not known, in JSON of an older program
 	Time    time.Time    `json:"time"`               // when it was begun
 	Bytes   int64        `json:"bytes"`              // of the stream
 	Files   []BackupFile `json:"files"`              // segment files that belong to it, by number
@@ -139,7 +139,7 @@ func (p *partition) capture(seq uint64) backup.Part {
 	// write of this partition up to seq is applied.
 	p.Commit.Lock()
 	defer p.Commit.Unlock()
-	at := backup.Part{Tree: &p.Tree, Cut: seq, Applied: p.Commit.Applied}
+	at := backup.Part{Tree: &p.Tree, Cut: seq, Applied: p.Commit.Applied, Replicated: p.c.def.Replicated}
 	at.Version, at.Release = p.PinVersion()
 	if p.db.log == nil || p.c.def.Replicated { // a replicated partition has sequences of its own
 		at.Cut = p.Commit.LastSeq

@@ -510,8 +510,9 @@ func TestBackupsBesideWriter(t *testing.T) {
 }
 
 // TestBackupsAfterReplicated: a backup follows an earlier one also when the partitions with the highest sequences,
-// those of a replicated container, which counts its own, have left in between, whoever has made the two: the writer
-// or one who reads beside it. The three backups restore to what the store has, of which a backup follows in turn.
+// those of a replicated container, which counts its own, have left in between. The writer makes each backup, or a
+// process that reads beside it. The partition applied entries, or was installed from a plain container and has applied
+// none. The three backups restore to what the store has, of which a backup follows in turn.
 func TestBackupsAfterReplicated(t *testing.T) {
 	leave := map[string]func(t *testing.T, c *Container, older []byte){
 		"dropped": func(t *testing.T, c *Container, _ []byte) {
@@ -525,9 +526,9 @@ func TestBackupsAfterReplicated(t *testing.T) {
 		},
 	}
 	for how, leave := range leave {
-		for bits := range 16 {
-			readers, released := bits&7, bits > 7 // readers has a bit for each backup
-			t.Run(fmt.Sprintf("%s, readers %03b, log released %t", how, readers, released), func(t *testing.T) {
+		for bits := range 64 {
+			readers, released, rotated, installed := bits&7, bits&8 > 0, bits&16 > 0, bits&32 > 0 // readers has a bit for each backup
+			t.Run(fmt.Sprintf("%s, readers %03b, log released %t, rotated %t, installed %t", how, readers, released, rotated, installed), func(t *testing.T) {
 				ctx := t.Context()
 				opts := replicaOptions(vfs.NewMem(), time.Minute)
 				db, c, err := evictStore(t, opts.fs)
@@ -537,11 +538,28 @@ func TestBackupsAfterReplicated(t *testing.T) {
 				must(t, err)
 				upsert(t, own, "1", 50)
 				var older bytes.Buffer
-				for i := uint64(1); i <= 100; i++ {
+				for i := uint64(1); i <= 100 && !installed; i++ {
 					if i == 2 {
 						must(t, second(c.ExportPartition(ctx, c.Partitions()[0].ID, &older)))
 					}
 					must(t, applyItem(c, i, "a", nil))
+				}
+				if installed {
+					def := evictDef
+					def.Replicated = false
+					other, plain := openStore(t, replicaOptions(vfs.NewMem(), time.Minute), def)
+					must(t, second(plain.ExportPartition(ctx, plain.Partitions()[0].ID, &older)))
+					upsert(t, plain, "1", 50)
+					for i := range 100 {
+						upsert(t, plain, "1", 50+i)
+					}
+					var image bytes.Buffer
+					must(t, second(plain.ExportPartition(ctx, plain.Partitions()[0].ID, &image)))
+					must(t, second(c.InstallPartition(ctx, &image)))
+					must(t, other.Close())
+				}
+				if rotated { // a full file of the log says its highest sequence
+					must(t, db.log.Rotate())
 				}
 				var streams [][]byte
 				var infos []BackupInfo

@@ -57,6 +57,21 @@ func TestRoundTrip(t *testing.T) {
 	wantEntries(t, got, want)
 }
 
+// TestSealIsNotGiven: the end of a full file says its highest sequence, which the log has not given out if a carried
+// record has it.
+func TestSealIsNotGiven(t *testing.T) {
+	fs, o, st := newMem(t), smallOptions(1), State{}
+	l, _ := mustOpen(t, fs, &st, o)
+	put(t, l, 1, filler(1, 10))
+	_, _, err := l.AppendCarried(4, 30, []byte("carried"))
+	must(t, err)
+	must(t, l.Rotate())
+	mustClose(t, l, &st)
+	if _, rec := mustReplay(t, fs, st, o); rec.LastSeq != 30 || rec.Given != 1 {
+		t.Errorf("recovery %+v", rec)
+	}
+}
+
 func TestRotationAndRestart(t *testing.T) {
 	fs, o, st := newMem(t), smallOptions(2), State{}
 	var want []entry

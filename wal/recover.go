@@ -18,7 +18,7 @@ type Recovery struct {
 	Files    []FileState // the files there are from First on, by number
 	Closed   []Closed    // their lengths, to be noted in the manifest before Create
 	LastSeq  uint64      // highest sequence in any record; 0 if there is none
-	Given    uint64      // highest one that the log gave out, as far as records tell: carried ones have theirs already
+	Given    uint64      // highest one that the log gave out, as far as records tell: those of TypeWrite
 	Records  int64       // records delivered
 	NextFile uint64      // number of the file that Create makes
 
@@ -426,7 +426,7 @@ func (r *reader) deliver(s *scanner, streams map[Stream]uint64, vouched int64) e
 			streams[rec.Stream] = max(streams[rec.Stream], rec.Last())
 		}
 		r.result.LastSeq = max(r.result.LastSeq, rec.Last())
-		if rec.Type != TypeCarried {
+		if rec.Type == TypeWrite {
 			r.result.Given = max(r.result.Given, rec.Last())
 		}
 		r.result.Records++

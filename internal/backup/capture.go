@@ -48,11 +48,12 @@ type Capture struct {
 // Part is a partition of a Capture.
 type Part struct {
 	*lsm.Tree
-	Version *lsm.Version
-	Release func()           // lets go of its files
-	Cut     uint64           // newest sequence that belongs to the backup
-	Floor   uint64           // at or below it, overwritten versions in memory are not in the backup; 0: the container keeps no changes
-	Applied manifest.Applied // in a replicated container: the entry that Cut has come to
+	Version    *lsm.Version
+	Release    func()           // lets go of its files
+	Cut        uint64           // newest sequence that belongs to the backup
+	Floor      uint64           // at or below it, overwritten versions in memory are not in the backup; 0: the container keeps no changes
+	Applied    manifest.Applied // in a replicated container: the entry that Cut has come to
+	Replicated bool             // its sequences are not those that the store gave out
 
 	flushed  uint64
 	inherits []manifest.Inherited
@@ -74,7 +75,7 @@ func NewCapture(fs vfs.FS, guard epoch.Guard, id manifest.ID, at time.Time, stat
 		m.Obsolete = nil
 		m.ChangeFloor = max(m.ChangeFloor, p.Floor)
 		c.catalog.Partitions = append(c.catalog.Partitions, *m)
-		if p.Applied.Index == 0 { // the store gave out its sequences
+		if !p.Replicated {
 			state.LastSeq = max(state.LastSeq, p.Cut)
 		}
 		c.catalog.Seq = max(c.catalog.Seq, p.Cut)

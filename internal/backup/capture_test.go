@@ -98,7 +98,7 @@ func TestCapture(t *testing.T) {
 		tree.ChangeFloor.Store(2)
 		released := 0
 		part := Part{
-			Tree: tree, Release: func() { released++ }, Cut: 20, Floor: 15, Applied: manifest.Applied{Index: 4, Time: 1},
+			Tree: tree, Release: func() { released++ }, Cut: 20, Floor: 15, Applied: manifest.Applied{Index: 4, Time: 1}, Replicated: true,
 			Version: &lsm.Version{
 				Active: table(t, env, version{"k", "a", 11}, version{"k", "", 12}, version{"k", "b", 13}, version{"k", "b", 14}, version{"k", "b", 30},
 					version{"m", "c", 6}, version{"n", "d", 9}, version{"o", "e", 21}),
@@ -160,7 +160,7 @@ func TestCaptureSequences(t *testing.T) {
 		env := &lsm.Env{FS: vfs.NewMem(), Epoch: epoch.New()}
 		parts := []Part{
 			{Tree: &lsm.Tree{Env: env, ID: 1}, Version: new(lsm.Version), Cut: test.own},
-			{Tree: &lsm.Tree{Env: env, ID: 2}, Version: new(lsm.Version), Cut: test.replicated, Applied: manifest.Applied{Index: 4, Time: 1}},
+			{Tree: &lsm.Tree{Env: env, ID: 2}, Version: new(lsm.Version), Cut: test.replicated, Replicated: true},
 		}
 		state := manifest.Store{Head: manifest.Head{LastSeq: test.state, SeqLimit: 30}}
 		c := NewCapture(env.FS, env.Epoch.Enter(), manifest.ID{9}, time.UnixMilli(77), state, parts)

@@ -43,7 +43,7 @@ type Info struct {
 	Parent  string    `json:"parent,omitempty"`   // "": a full backup
 	Store   string    `json:"store"`              // identity of the store
 	Seq     uint64    `json:"seq"`                // newest sequence in it
-	NextSeq uint64    `json:"next_seq,omitempty"` // sequence that the store gives out next; 0: an older program made it
+	NextSeq uint64    `json:"next_seq,omitempty"` // sequence that the store gives out next; 0: not known, in JSON of an older program
 	Time    time.Time `json:"time"`               // when it was begun
 	Bytes   int64     `json:"bytes"`              // of the stream
 	Files   []File    `json:"files"`              // segment files that belong to it, by number
