@@ -117,6 +117,9 @@ func (c *Cursor) Next() bool {
 	if !c.valid {
 		return false
 	}
+	if i := c.i + 1; i > 0 && i < c.open.g.count && c.open.flags&(memberOlder|memberFollowed) == 0 && c.r.props.MaxSeq <= c.maxSeq {
+		return c.show(i)
+	}
 	c.valid = false
 	at := 0
 	if c.i >= 0 {

@@ -449,14 +449,17 @@ func (s *scanner) collect(c keyCursor, past lifetime.Past) (more bool, err error
 		if s.onlyKey && (!item.SamePartition(k, &s.bound.Key) || s.behind(k)) {
 			return false, nil
 		}
-		n := 0
+		n, full := 0, false
 		if together && passed >= again {
-			if n = s.takeMany(past); n < 2 {
+			if n, full = s.takeMany(past); n < 2 {
 				again = passed + scanApart
+			}
+			if passed += max(n-1, 0); n > 0 && !full {
+				continue
 			}
 		}
 		if n > 0 {
-			passed += n - 1
+			k, _ = c.Top() // the last that was taken
 		} else if s.changes {
 			if v.Seq > s.since && !(s.unique && k.Marked()) && (v.Deleted() || v.IsDocument()) {
 				s.take(k, v, v.Body)
@@ -558,19 +561,21 @@ func (s *scanner) copied(b []byte) segment.Part {
 	return at
 }
 
-// takeMany adds items to the batch, from the one at the cursors on, as many as a file gives together, and moves to
-// the last of them. It returns how many.
-func (s *scanner) takeMany(past lifetime.Past) int {
+// takeMany adds items to the batch, as many as lsm.Cursor.Take gives, and returns how many. If the batch is full the
+// cursors are at the last of them, else behind it.
+func (s *scanner) takeMany(past lifetime.Past) (n int, full bool) {
 	w := segment.Wanted{Written: past.Before, Most: min(s.left, scanBatchItems) - len(s.found), Bytes: scanBatchBytes}
 	if s.onlyKey && s.ids.Hi != "" {
 		w.Edge = bytesOfID(s.ids.Hi)
 	}
 	from := len(s.found)
-	s.text, s.found = s.cursors.Take(&w, s.text, s.found)
-	n := len(s.found) - from
-	if n > 0 && !s.onlyKey {
+	var pk segment.Part
+	if !s.onlyKey {
 		k, _ := s.cursors.Top()
-		pk := s.copied(k.PK)
+		pk = s.copied(k.PK)
+	}
+	s.text, s.found, full = s.cursors.Take(&w, s.text, s.found)
+	if n = len(s.found) - from; !s.onlyKey {
 		for i := range s.found[from:] {
 			s.found[from+i].PK = pk
 		}
@@ -578,7 +583,7 @@ func (s *scanner) takeMany(past lifetime.Past) int {
 	if s.inPlace {
 		s.mapped = append(s.mapped, make([][]byte, n)...)
 	}
-	return n
+	return n, full
 }
 
 // show makes a row of item i of the batch, whose bytes text has but for a body that stays

@@ -29,7 +29,6 @@ type Cursor struct {
 	current int            // index of the source with the next key, -1 at the end
 	Opened  int            // files that were opened: after Start or Seek, of how many runs about
 	order   []place        // the sources that have a key, in the order of their keys
-	moved   []place        // scratch of Next
 
 	Deleted DeletedKeys
 	hidden  item.Version    // what top returns if the item was deleted with its logical partition; Seq 0: it was not
@@ -331,32 +330,35 @@ func (m *Cursor) first() {
 func (m *Cursor) sort() {
 	m.order = m.order[:0]
 	for i := range m.sources {
-		m.insert(i)
+		m.order = append(m.order, place{source: i})
+	}
+	for i := len(m.order) - 1; i >= 0; i-- {
+		m.sink(i)
 	}
 }
 
-// insert adds a source to the order, if it has a key. It looks for its place from the front:
-// in most scans one run has nearly all the keys, and stays there.
-func (m *Cursor) insert(source int) {
-	s := &m.sources[source]
-	if !s.ok {
+// sink moves the source at place i of the order, which has moved, behind those with lower keys, and
+// drops it if it has no key. The places behind i are in order. It begins in front: in most scans one
+// run has nearly all the keys, and stays there.
+func (m *Cursor) sink(i int) {
+	p := place{source: m.order[i].source}
+	if s := &m.sources[p.source]; !s.ok {
+		m.order = slices.Delete(m.order, i, i+1)
 		if s.run != nil && s.seg != nil && s.seg.Err() != nil && m.failure == nil {
 			m.failure = s.run.Files[min(max(s.file, 0), len(s.run.Files)-1)].Met(s.seg.Err())
 		}
 		return
 	}
-	p := place{source: source}
-	at := 0
-	for ; at < len(m.order); at++ {
-		q := &m.order[at]
-		next := m.compare(source, q.source)
-		if next < 0 || next == 0 && source < q.source {
-			q.same = next == 0
+	for ; i+1 < len(m.order); i++ {
+		next := &m.order[i+1]
+		c := m.compare(p.source, next.source)
+		if c < 0 || c == 0 && p.source < next.source {
+			next.same = c == 0
 			break
 		}
-		p.same = next == 0
+		m.order[i], p.same = *next, c == 0
 	}
-	m.order = slices.Insert(m.order, at, p)
+	m.order[i] = p
 }
 
 // compare orders the keys of two sources in the direction of the scan.
@@ -407,36 +409,62 @@ func (m *Cursor) Next() {
 	for n < len(m.order) && m.order[n].same {
 		n++
 	}
-	m.moved = append(m.moved[:0], m.order[:n]...)
-	for _, p := range m.moved {
-		m.sources[p.source].advance(m)
-	}
-	if n > 1 || !m.sources[m.current].ok || len(m.order) > 1 && m.compare(m.current, m.order[1].source) >= 0 {
-		m.order = slices.Delete(m.order, 0, n)
-		for _, p := range m.moved {
-			m.insert(p.source)
-		}
+	for n--; n >= 0; n-- {
+		m.sources[m.order[n].source].advance(m)
+		m.sink(n)
 	}
 	m.pick()
 }
 
-// Take is segment.Cursor.Take where one file has the next items alone: it takes those of the present logical
-// partition before the next key of another source. Call Next after it.
-func (m *Cursor) Take(w *segment.Wanted, text []byte, dst []segment.Taken) ([]byte, []segment.Taken) {
-	s := &m.sources[m.current]
-	if s.run == nil || m.reverse || m.Deleted.any {
+// Take is segment.Cursor.Take for all sources: it takes documents of the present logical partition. If it has
+// become full, with w.Most documents or w.Bytes of text, the cursor is at the last of them. Otherwise it is at
+// the first that Take does not give, or at none.
+func (m *Cursor) Take(w *segment.Wanted, text []byte, dst []segment.Taken) (_ []byte, _ []segment.Taken, full bool) {
+	if m.reverse || m.Deleted.any {
+		return text, dst, false
+	}
+	most, edge := len(dst)+w.Most, w.Edge
+	m.edge.Set(m.sources[m.current].key)
+	for m.Valid() && item.SamePartition(m.sources[m.current].key, &m.edge.Key) {
+		s, taken := &m.sources[m.current], len(dst)
+		w.Most, w.Edge = most-taken, edge
+		if len(m.order) > 1 {
+			if m.order[1].same {
+				w.Most = 1
+			} else if k := m.sources[m.order[1].source].key; item.SamePartition(k, &m.edge.Key) && (edge == nil || bytes.Compare(k.ID, edge) < 0) {
+				w.Edge = k.ID
+			}
+		}
+		if s.run != nil {
+			text, dst = s.seg.Take(w, text, dst)
+			if err := s.seg.Err(); err != nil {
+				m.failure = s.run.Files[s.file].Met(err)
+				break
+			}
+		} else {
+			text, dst = s.takeTable(w, text, dst)
+		}
+		if len(dst) == taken {
+			break
+		}
+		if len(dst) == most || len(text) >= w.Bytes {
+			return text, dst, true
+		}
+		m.Next()
+	}
+	return text, dst, false
+}
+
+// takeTable takes the document at the cursor of a memtable.
+func (s *cursorSource) takeTable(w *segment.Wanted, text []byte, dst []segment.Taken) ([]byte, []segment.Taken) {
+	k, v := s.key, s.ver
+	if v.Flags != 0 || v.Expires != 0 || v.Modified < w.Written || w.Edge != nil && bytes.Compare(k.ID, w.Edge) >= 0 {
 		return text, dst
 	}
-	if len(m.order) > 1 {
-		if k := m.sources[m.order[1].source].key; item.SamePartition(k, s.key) && (w.Edge == nil || bytes.Compare(k.ID, w.Edge) < 0) {
-			w.Edge = k.ID
-		}
-	}
-	text, dst = s.seg.Take(w, text, dst)
-	if err := s.seg.Err(); err != nil {
-		m.failure = s.run.Files[s.file].Met(err)
-	}
-	return text, dst
+	body := segment.Part{Off: uint32(len(text)), Len: uint32(len(v.Body))}
+	id := segment.Part{Off: body.Off + body.Len, Len: uint32(len(k.ID))}
+	text = append(append(text, v.Body...), k.ID...)
+	return text, append(dst, segment.Taken{Seq: v.Seq, Modified: v.Modified, Body: body, ID: id})
 }
 
 // AfterAllIDs sorts after every id: it is longer than an id can be.
