@@ -9,19 +9,19 @@ import (
 
 // BenchmarkScan scans parts of logical partitions of about 1,000 documents of
 // 0.8 to 2 KB, or of 72 bytes, from a document at random on. ns/doc is the time of a scan
-// over its documents; a limit of 1000 is a whole logical partition. Of "written" a third of
-// the documents were overwritten, at random: two thirds of these are in files. The last byte
-// of each document is read.
+// over its documents; a limit of 1000 is a whole logical partition. "written" had one write for
+// each three documents, at random, "rewritten" one for each document: two thirds of the writes
+// are in files. The last byte of each document is read.
 func BenchmarkScan(b *testing.B) {
 	for _, source := range []struct {
 		name    string
 		shape   string
 		docs    int64
-		runs    int // 0: all stay in the memtables
-		written bool
+		runs    int   // 0: all stay in the memtables
+		written int64 // writes by document, in ninths; 0: none
 	}{
-		{"run=1", "food", 100_000, 1, false}, {"run=4", "food", 100_000, 4, false}, {"memtable", "food", 10_000, 0, false},
-		{"written", "food", 100_000, 1, true}, {"small", "small", 100_000, 1, false}, {"small-written", "small", 100_000, 1, true},
+		{"run=1", "food", 100_000, 1, 0}, {"run=4", "food", 100_000, 4, 0}, {"memtable", "food", 10_000, 0, 0},
+		{"written", "food", 100_000, 1, 3}, {"rewritten", "food", 100_000, 1, 9}, {"small", "small", 100_000, 1, 0}, {"small-written", "small", 100_000, 1, 3},
 	} {
 		for _, compression := range []Compression{FastCompression, NoCompression} {
 			if source.runs == 0 && compression == NoCompression {
@@ -29,8 +29,8 @@ func BenchmarkScan(b *testing.B) {
 			}
 			b.Run(fmt.Sprintf("%s/%v", source.name, compression), func(b *testing.B) {
 				s := newBenchStoreOf(b, source.shape, source.docs, source.runs, compression)
-				if source.written {
-					s.overwrite(b)
+				if source.written > 0 {
+					s.overwrite(b, source.written)
 				}
 				for _, o := range []ScanOptions{{Borrow: true}, {Borrow: true, Reverse: true}, {InPlace: true}} {
 					for _, limit := range []int{10, 100, 1000} {
@@ -50,13 +50,13 @@ func BenchmarkScan(b *testing.B) {
 	}
 }
 
-// overwrite writes a third of the documents again: two files and a memtable of each
-// partition.
-func (s *benchStore) overwrite(b *testing.B) {
+// overwrite writes documents at random, ninths for each nine documents: two files and a
+// memtable of each partition.
+func (s *benchStore) overwrite(b *testing.B, ninths int64) {
 	b.Helper()
 	rng := rand.NewPCG(2, 2)
 	for part := range 3 {
-		for range s.n / 9 {
+		for range s.n * ninths / 27 {
 			if _, err := s.c.Upsert(context.Background(), s.g.Append(nil, int64(rng.Uint64()%uint64(s.n)), 1), nil); err != nil {
 				b.Fatal(err)
 			}

@@ -145,6 +145,10 @@ func (m *together) write() {
 		from, count, by = 0, 1+m.rng.IntN(4), 1+m.rng.IntN(ids)
 	}
 	def := m.c.Def()
+	long := 200
+	if m.rng.IntN(4) == 0 {
+		long = 3000 // alone in its group
+	}
 	erase, aging, lasting := m.rng.IntN(8) == 0, m.rng.IntN(6) == 0, def.DefaultTTL != 0 && m.rng.IntN(2) == 0
 	for i := range count {
 		id := fmt.Sprintf("%03d", (from+i*by)%ids)
@@ -166,7 +170,7 @@ func (m *together) write() {
 			it.own = NoExpiry
 		}
 		o.TTL = it.own
-		it.body = fmt.Sprintf(`{"id":%q,%s,"x":"%s"}`, id, members, strings.Repeat("x", m.rng.IntN(200)))
+		it.body = fmt.Sprintf(`{"id":%q,%s,"x":"%s"}`, id, members, strings.Repeat("x", m.rng.IntN(long)))
 		var err error
 		if m.c.def.Kind == Opaque {
 			it.body = it.body[:m.rng.IntN(len(it.body))]

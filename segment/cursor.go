@@ -32,6 +32,7 @@ type Cursor struct {
 
 	inPlace bool // of InPlace
 	mapped  bool // the payload of the open group lies in the mapping, and key is that of its only member
+	keys    bool // of KeysFirst
 
 	ordinal   uint32 // of the first member of the group at ordinalOf
 	ordinalOf int64  // 0: not known
@@ -48,7 +49,7 @@ func (r *Reader) Cursor(maxSeq uint64) *Cursor {
 // it only releases the file: c must be Reset again before it moves.
 func (c *Cursor) Reset(r *Reader, maxSeq uint64) {
 	c.r, c.maxSeq = r, maxSeq
-	c.valid, c.err, c.lo, c.hi, c.inPlace, c.mapped = false, nil, nil, nil, false, false
+	c.valid, c.err, c.lo, c.hi, c.inPlace, c.mapped, c.keys = false, nil, nil, nil, false, false, false
 	c.open.g, c.open.dict, c.open.raw = group{}, nil, nil
 	c.open.off, c.key.valid, c.first.valid, c.ordinalOf = 0, false, false, 0
 	c.s.open.g, c.s.open.dict, c.s.open.raw, c.s.view = group{}, nil, nil, nil
@@ -67,6 +68,25 @@ func (c *Cursor) Within(lo, hi *item.Key) { c.lo, c.hi = lo, hi }
 // the file, and a body that is stored by itself and raw may be shown where the mapping has
 // it: see Mapped.
 func (c *Cursor) InPlace() { c.inPlace = true }
+
+// KeysFirst says whether Version may lack its body until Complete: it does so where a group has one document, of
+// which the key is decoded much faster. It pays where documents are passed over because other files have newer ones.
+func (c *Cursor) KeysFirst(on bool) { c.keys = on }
+
+// Complete adds the body to Version. It returns false on an error, which Err tells.
+func (c *Cursor) Complete() bool {
+	o := &c.open
+	if !c.valid || !o.begun {
+		return c.valid
+	}
+	o.begun = false
+	// The bytes that are decoded again are the same: the key stays valid.
+	c.buf, c.err = o.expand(c.r, c.buf[:0])
+	if c.valid = c.err == nil; c.valid {
+		c.ver.Body = o.body(0)
+	}
+	return c.valid
+}
 
 // Mapped reports whether the body of Version lies in the mapping of the file: it stays
 // there while the reader is pinned, and touching it may be a memory fault (openfile.Guard).
@@ -299,7 +319,9 @@ func (c *Cursor) show(i int) bool {
 		return false
 	}
 	c.i, c.valid = i, true
-	c.open.version(i, &c.ver)
+	if c.open.version(i, &c.ver); c.open.begun {
+		c.ver.Body = nil
+	}
 	return true
 }
 
@@ -323,7 +345,7 @@ func (c *Cursor) load(off, index int64, stay bool) bool {
 }
 
 func (c *Cursor) fetch(off int64, stay bool) (err error) {
-	c.mapped = false
+	c.mapped, c.open.begun = false, false
 	defer c.r.file.Unguard(openfile.Guard(), &err)
 	o := &c.open
 	if at := o.off; off == o.end() || off < at && at-off < coldAhead {
@@ -357,6 +379,10 @@ func (c *Cursor) fetch(off int64, stay bool) (err error) {
 		c.own = append(append(c.own[:0], o.g.columns...), o.g.payload...)
 		o.g.payload = c.own[len(o.g.columns):]
 		o.g.split(c.own[:len(o.g.columns)])
+	}
+	if c.keys {
+		c.buf, err = o.expandKey(c.r, c.buf)
+		return err
 	}
 	if err = o.head(c.r); err != nil {
 		return err

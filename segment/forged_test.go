@@ -124,6 +124,12 @@ func readForged(t testing.TB, b []byte, m model) {
 		}
 		check(c.Err())
 		n = 0
+		c.KeysFirst(true)
+		for ok := c.First(); ok && c.Complete(); ok = c.Next() {
+			step(&n)
+		}
+		check(c.Err())
+		n = 0
 		var text []byte
 		var taken []Taken
 		for ok := c.First(); ok; ok = c.Next() {
@@ -138,6 +144,7 @@ func readForged(t testing.TB, b []byte, m model) {
 			step(&n)
 		}
 		check(c.Err())
+		c.KeysFirst(false)
 		n = 0
 		for ok := c.Last(); ok; ok = c.Prev() {
 			step(&n)

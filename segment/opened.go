@@ -136,13 +136,19 @@ func (o *opened) decodeKey(r *Reader, b []byte, off int64, buf []byte) ([]byte, 
 	if err := o.parse(r, b, off, false); err != nil {
 		return buf, err
 	}
+	return o.expandKey(r, buf)
+}
+
+// expandKey is the part of decodeKey behind parse.
+func (o *opened) expandKey(r *Reader, buf []byte) ([]byte, error) {
 	codec := o.g.coding & codingCodec
 	if o.begun = o.g.count == 1 && (codec == codecLZ || codec == codecS2); o.begun {
 		first, err := o.expandFirst(r, buf[:0])
 		if err != nil {
 			return first, err
 		}
-		o.rawLen = o.members[0].body + o.members[0].annex
+		m := &o.members[0]
+		o.flags, o.rawLen = m.flags, m.body+m.annex
 		return first, nil
 	}
 	if err := o.head(r); err != nil {

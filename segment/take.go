@@ -42,7 +42,7 @@ func (c *Cursor) Take(w *Wanted, text []byte, dst []Taken) ([]byte, []Taken) {
 		for w.Edge != nil && to > from && bytes.Compare(o.members[to-1].id(o.raw), w.Edge) >= 0 {
 			to--
 		}
-		if to == from {
+		if to == from || o.begun && !c.Complete() {
 			break
 		}
 		first, end := &o.members[from], &o.members[to-1]

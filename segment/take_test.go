@@ -45,10 +45,12 @@ func TestTake(t *testing.T) {
 				var taken []Taken
 				for ok := c.First(); ok; ok = c.Next() {
 					k, w := c.Key().Clone(), Wanted{Written: written, Most: 1 + rng.IntN(200), Bytes: 1 + rng.IntN(20_000)}
+					c.KeysFirst(rng.IntN(2) == 0)
 					if rng.IntN(3) == 0 {
 						w.Edge = want[rng.IntN(len(want))].key.ID
 					}
 					if text, taken = c.Take(&w, text[:rng.IntN(1+len(text))], taken[:0]); len(taken) == 0 {
+						c.Complete()
 						got = append(got, entry{k, *c.Version()})
 						got[len(got)-1].ver.Body = bytes.Clone(c.Version().Body)
 						continue
