@@ -568,14 +568,17 @@ func (s *scanner) takeMany(past lifetime.Past) (n int, full bool) {
 	if s.onlyKey && s.ids.Hi != "" {
 		w.Edge = bytesOfID(s.ids.Hi)
 	}
-	from := len(s.found)
+	from, text := len(s.found), len(s.text)
 	var pk segment.Part
 	if !s.onlyKey {
 		k, _ := s.cursors.Top()
 		pk = s.copied(k.PK)
 	}
 	s.text, s.found, full = s.cursors.Take(&w, s.text, s.found)
-	if n = len(s.found) - from; !s.onlyKey {
+	if n = len(s.found) - from; n == 0 {
+		s.text = s.text[:text]
+	}
+	if !s.onlyKey {
 		for i := range s.found[from:] {
 			s.found[from+i].PK = pk
 		}
