@@ -138,6 +138,7 @@ func (c *Cursor) Next() bool {
 		return false
 	}
 	if i := c.i + 1; i > 0 && i < c.open.g.count && c.open.flags&(memberOlder|memberFollowed) == 0 && c.r.props.MaxSeq <= c.maxSeq {
+		c.valid = false
 		return c.show(i)
 	}
 	c.valid = false

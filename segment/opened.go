@@ -85,7 +85,11 @@ func (o *opened) expandFirst(r *Reader, dst []byte) ([]byte, error) {
 	}
 	o.members = slices.Grow(o.members[:0], 1)[:1]
 	m := &o.members[0]
-	if _, err := o.g.next(m, nil, 0, r.opts.MaxRaw); err != nil {
+	end, err := o.g.next(m, nil, 0, r.opts.MaxRaw)
+	if err == nil && o.g.count == 1 && end != len(o.g.members) {
+		err = errMember
+	}
+	if err != nil {
 		return dst, r.corrupt(o.off, err)
 	}
 	size := len(o.g.payload)

@@ -479,6 +479,7 @@ func (m *Cursor) Take(w *segment.Wanted, text []byte, dst []segment.Taken) (_ []
 		if len(dst) == most || len(text) >= w.Bytes {
 			return text, dst, true
 		}
+		s.passed = max(s.passed-(len(dst)-taken-1), 0) // Next counts the last one
 		m.Next()
 	}
 	return text, dst, false
