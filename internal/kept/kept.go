@@ -10,22 +10,19 @@
 package kept
 
 import (
-	"math"
 	"slices"
 
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/keybounds"
 	"github.com/cleavestore/cleave/internal/lifetime"
+	"github.com/cleavestore/cleave/internal/pins"
 )
-
-// Newest is the sequence of readers of the present. As Rule.Above it says that no changes are kept.
-const Newest = math.MaxUint64
 
 // Rule decides for one flush or compaction. It is shown keys in order, and the versions of each
 // newest first. It belongs to one goroutine.
 type Rule struct {
-	At      []uint64            // sequences at which readers read, falling; the first is Newest
-	Above   uint64              // all versions above it stay; Newest: no changes are kept
+	At      []uint64            // sequences at which readers read, falling; the first is pins.Newest
+	Above   uint64              // all versions above it stay; pins.Newest: no changes are kept
 	Oldest  bool                // no older versions exist: tombstones hide nothing
 	Aside   []*keybounds.Bounds // with Oldest: bounds of older files that are set aside as damaged
 	Purge   lifetime.Past       // items that have expired by it count as deleted
@@ -45,7 +42,7 @@ type Rule struct {
 
 // Floor returns the sequence above which all versions stay, 0 if the container keeps no changes.
 func (r *Rule) Floor() uint64 {
-	if r.Above == Newest {
+	if r.Above == pins.Newest {
 		return 0
 	}
 	return r.Above
@@ -130,5 +127,5 @@ func (r *Rule) toldBy(v *item.Version, newer uint64, first bool) uint64 {
 // keeps changes an expired document stays until its tombstone is written (package expiry). If
 // another default could bring it back, so do its claims, which get tombstones along with it.
 func (r *Rule) gone(v *item.Version) bool {
-	return v.Deleted() || r.Purge.Gone(v) && (r.Above == Newest || !v.IsDocument() && !r.Follows)
+	return v.Deleted() || r.Purge.Gone(v) && (r.Above == pins.Newest || !v.IsDocument() && !r.Follows)
 }

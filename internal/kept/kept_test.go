@@ -11,6 +11,7 @@ import (
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/keybounds"
 	"github.com/cleavestore/cleave/internal/lifetime"
+	"github.com/cleavestore/cleave/internal/pins"
 	"github.com/cleavestore/cleave/internal/randtest"
 )
 
@@ -69,7 +70,7 @@ func TestRule(t *testing.T) {
 			}
 			versions = append(versions, v)
 		}
-		r := Rule{At: []uint64{Newest}, Above: Newest, Oldest: rng.IntN(2) == 0}
+		r := Rule{At: []uint64{pins.Newest}, Above: pins.Newest, Oldest: rng.IntN(2) == 0}
 		if rng.IntN(2) == 0 {
 			r.Purge = lifetime.Past{Expired: 50, Before: int64(rng.IntN(50))}
 		}
@@ -154,7 +155,7 @@ func check(t *testing.T, rng *rand.Rand, r *Rule, versions, older []version) {
 			t.Fatalf("at %d: %v, want %v: %+v of %+v, older %+v, kept %+v", at, got, want, r, versions, older, kept)
 		}
 	}
-	if r.Oldest && r.Aside == nil && len(r.At) == 1 && len(kept) != len(view(versions, Newest, r.Purge)) {
+	if r.Oldest && r.Aside == nil && len(r.At) == 1 && len(kept) != len(view(versions, pins.Newest, r.Purge)) {
 		t.Fatalf("kept %+v of %+v by %+v", kept, versions, r)
 	}
 }

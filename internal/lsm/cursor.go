@@ -53,7 +53,9 @@ type cursorSource struct {
 	seg  *segment.Cursor   // over that file; kept for reuse
 	ok   bool
 
-	passed int // rises by passedWorth with a version that a newer source hides, falls with others; from 0 to twice passedOften
+	// passed says how often newer sources hide versions of this one: it rises by passedWorth with each that
+	// is hidden and falls by one with each other, from 0 to twice passedOften.
+	passed int
 
 	key *item.Key     // of the open cursor, if ok
 	ver *item.Version // the same

@@ -20,8 +20,8 @@ type retention struct {
 func (t *Tree) retention(oldest bool) retention {
 	live := t.Env.Pins.Live()
 	r := retention{readers: pins.SampleOf(live), changes: t.Life.Changes()}
-	r.At, r.Above, r.Oldest, r.Follows = append([]uint64{kept.Newest}, live...), t.Family.ChangeFloor(), oldest, t.Life.Follows()
-	if r.Above != kept.Newest {
+	r.At, r.Above, r.Oldest, r.Follows = append([]uint64{MaxSequence}, live...), t.Family.ChangeFloor(), oldest, t.Life.Follows()
+	if r.Above != MaxSequence {
 		r.At = append(r.At, r.Above)
 		slices.Sort(r.At)
 		slices.Reverse(r.At)
@@ -42,7 +42,7 @@ func (r *retention) outdated(t *Tree) bool { return r.Expired && r.changes != t.
 // above the partition's newest version: a feed that has seen all versions can go on
 // after a pause of any length.
 func (t *Tree) raiseChangeFloor(keep *retention) {
-	if keep.Above != kept.Newest {
+	if keep.Above != MaxSequence {
 		t.ChangeFloor.Store(max(t.ChangeFloor.Load(), keep.Told))
 	}
 }
