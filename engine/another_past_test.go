@@ -3,7 +3,6 @@ package engine
 import (
 	"context"
 	"errors"
-	"path"
 	"testing"
 
 	"github.com/cleavestore/cleave/internal/vfs"
@@ -22,15 +21,7 @@ func TestFileOfAnotherPast(t *testing.T) {
 		upsert(t, c, id, 100)
 		must(t, db.Flush(ctx))
 		must(t, db.Close())
-		for _, name = range mem.Names() {
-			if ok, _ := path.Match("p/*/*.seg", name); ok {
-				file, err := mem.ReadFile(name)
-				must(t, err)
-				return name, file
-			}
-		}
-		t.Fatal("no file")
-		return "", nil
+		return firstSegment(t, mem)
 	}
 	otherName, other := write(mem.Clone(), "y")
 	name, file := write(mem, "x")

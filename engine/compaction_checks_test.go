@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path"
 	"testing"
 
 	"github.com/cleavestore/cleave/internal/lsm"
@@ -89,16 +88,10 @@ func TestMergeOfDamaged(t *testing.T) {
 		must(t, db.Flush(ctx))
 	}
 	must(t, db.Close())
-	for _, name := range mem.Names() {
-		if ok, _ := path.Match("p/*/*.seg", name); ok {
-			b, err := mem.ReadFile(name)
-			must(t, err)
-			b = append([]byte(nil), b...)
-			b[len(b)/2] ^= 1 // a document in the midst
-			must(t, mem.WriteFile(name, b))
-			break
-		}
-	}
+	name, b := firstSegment(t, mem)
+	b = append([]byte(nil), b...)
+	b[len(b)/2] ^= 1 // a document in the midst
+	must(t, mem.WriteFile(name, b))
 	db, err := Open(ctx, "damaged", opts)
 	must(t, err)
 	defer db.Close()

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path"
 	"slices"
 	"strings"
 	"testing"
@@ -31,14 +30,7 @@ func TestCompactionOfDisorder(t *testing.T) {
 	}
 	must(t, db.Flush(ctx))
 	must(t, db.Close())
-	var name string
-	for _, name = range mem.Names() { // the first file
-		if ok, _ := path.Match("p/*/*.seg", name); ok {
-			break
-		}
-	}
-	good, err := mem.ReadFile(name)
-	must(t, err)
+	name, good := firstSegment(t, mem)
 	groups := forge.Sections(good)[0]
 	if segment.SectionKind(groups.Kind) != segment.SectionGroups {
 		t.Fatal("the file does not begin with groups")

@@ -17,6 +17,20 @@ import (
 	"github.com/cleavestore/cleave/segment"
 )
 
+// firstSegment returns the first segment file of a store that is closed, and what is in it.
+func firstSegment(t testing.TB, mem *vfs.Mem) (name string, b []byte) {
+	t.Helper()
+	for _, name := range mem.Names() {
+		if ok, _ := path.Match("p/*/*.seg", name); ok {
+			b, err := mem.ReadFile(name)
+			must(t, err)
+			return name, b
+		}
+	}
+	t.Fatal("no segment file")
+	return "", nil
+}
+
 // forgeSegments changes a table of every segment file of a store that is closed,
 // and makes right the checksums over it, up to those in the manifests.
 func forgeSegments(t *testing.T, mem *vfs.Mem, kind segment.SectionKind, change func(table []byte)) {

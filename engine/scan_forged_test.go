@@ -3,7 +3,6 @@ package engine
 import (
 	"errors"
 	"fmt"
-	"path"
 	"slices"
 	"strings"
 	"testing"
@@ -37,14 +36,7 @@ func TestScanOfForged(t *testing.T) {
 	}
 	must(t, db.Flush(ctx))
 	must(t, db.Close())
-	var name string
-	for _, name = range mem.Names() { // the first file
-		if ok, _ := path.Match("p/*/*.seg", name); ok {
-			break
-		}
-	}
-	good, err := mem.ReadFile(name)
-	must(t, err)
+	name, good := firstSegment(t, mem)
 	groups := forge.Sections(good)[0]
 	stopped, found := 0, 0
 	for at := int64(0); at < groups.Len; at += 7 {

@@ -75,15 +75,9 @@ func (c *Cursor) KeysFirst(on bool) { c.keys = on }
 
 // Complete adds the body to Version. It returns false on an error, which Err tells.
 func (c *Cursor) Complete() bool {
-	o := &c.open
-	if !c.valid || !o.begun {
-		return c.valid
-	}
-	o.begun = false
-	// The bytes that are decoded again are the same: the key stays valid.
-	c.buf, c.err = o.expand(c.r, c.buf[:0])
-	if c.valid = c.err == nil; c.valid {
-		c.ver.Body = o.body(0)
+	if c.valid && c.open.begun {
+		c.buf, c.err = c.open.complete(c.r, c.buf, &c.ver)
+		c.valid = c.err == nil
 	}
 	return c.valid
 }
@@ -320,9 +314,7 @@ func (c *Cursor) show(i int) bool {
 		return false
 	}
 	c.i, c.valid = i, true
-	if c.open.version(i, &c.ver); c.open.begun {
-		c.ver.Body = nil
-	}
+	c.open.version(i, &c.ver)
 	return true
 }
 
@@ -346,7 +338,7 @@ func (c *Cursor) load(off, index int64, stay bool) bool {
 }
 
 func (c *Cursor) fetch(off int64, stay bool) (err error) {
-	c.mapped, c.open.begun = false, false
+	c.mapped = false
 	defer c.r.file.Unguard(openfile.Guard(), &err)
 	o := &c.open
 	if at := o.off; off == o.end() || off < at && at-off < coldAhead {

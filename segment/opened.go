@@ -26,7 +26,7 @@ func (o *opened) parse(r *Reader, b []byte, off int64, known bool) error {
 	if err := o.g.parse(b, off, &r.base, known); err != nil {
 		return r.corrupt(off, err)
 	}
-	o.off, o.dict = off, nil
+	o.off, o.dict, o.begun = off, nil, false
 	if c := o.g.coding; c&codingDict != 0 {
 		n := int(c >> codingShift & 7)
 		if n >= len(r.dicts) {
@@ -177,10 +177,24 @@ func (o *opened) body(i int) []byte {
 	return o.raw[m.part : m.part+m.body : m.part+m.body]
 }
 
-// version fills v; the body aliases the payload.
+// version fills v; the body aliases the payload. If decodeKey left it out it is missing.
 func (o *opened) version(i int, v *item.Version) {
-	o.g.version(i, &o.members[i], v)
-	v.Body = o.body(i)
+	if o.g.version(i, &o.members[i], v); !o.begun {
+		v.Body = o.body(i)
+	}
+}
+
+// complete decodes into buf, which it returns grown, what decodeKey left out, and adds the body to v.
+// The bytes that are decoded again are the same: a key that aliases them stays valid.
+func (o *opened) complete(r *Reader, buf []byte, v *item.Version) ([]byte, error) {
+	if !o.begun {
+		return buf, nil
+	}
+	buf, err := o.expand(r, buf[:0])
+	if err == nil {
+		o.begun, v.Body = false, o.body(0)
+	}
+	return buf, err
 }
 
 // shownKey is the key of the version that a cursor or walker is on.

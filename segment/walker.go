@@ -55,9 +55,7 @@ func (w *Walker) Next() bool {
 	if w.err = w.key.set(w.r, &w.open, w.i); w.err != nil {
 		return false
 	}
-	if w.open.version(w.i, &w.ver); w.open.begun {
-		w.ver.Body = nil
-	}
+	w.open.version(w.i, &w.ver)
 	return true
 }
 
@@ -82,12 +80,8 @@ func (w *Walker) nextGroup() bool {
 
 // complete decodes the body that WalkKeys left out.
 func (w *Walker) complete() error {
-	if !w.open.begun {
-		return nil
-	}
-	// The bytes that are decoded again are the same: the key stays valid.
-	_, err := w.open.expand(w.r, w.buf[:0])
-	w.ver.Body = w.open.body(w.i)
+	var err error
+	w.buf, err = w.open.complete(w.r, w.buf, &w.ver)
 	return err
 }
 
