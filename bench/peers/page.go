@@ -16,14 +16,16 @@ import (
 	"github.com/cleavestore/cleave/internal/workload"
 )
 
-// pageWorkloads are those that a page has of documents of other sizes.
-var pageWorkloads = []string{"load", "read-uniform", "read-zipf", "scan-partition", "put", "ycsb-a", "ycsb-e"}
+// pageWorkloads are those that a page has of fewer documents, of several shapes.
+var pageWorkloads = []string{"load", "read-uniform", "read-zipf", "scan-partition", "scan-written", "put", "ycsb-a", "ycsb-e"}
 
-// pageShapes are the documents of other sizes that a page tells of.
+// pageShapes are the shapes of the fewer documents that a page tells of. Those of the main
+// run are among them: a tenth of those fits into the cache of every store, decoded.
 var pageShapes = []struct {
 	name string
 	shape
 }{
+	{"food, 1.4 KB", defaultShape},
 	{"118 B, random", shape{Name: workload.SizedShape, Sizes: "118"}},
 	{"1.16 KB, random", shape{Name: workload.SizedShape, Sizes: "1160"}},
 	{"16 KB, 70 % the same in all", shape{Name: workload.SizedShape, Sizes: "16k", Compressible: 0.7}},
