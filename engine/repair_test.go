@@ -95,7 +95,7 @@ func TestRepairWithoutFile(t *testing.T) {
 }
 
 // TestRepairKeeps repairs whole stores: every document is there, with its key and its time of
-// expiry, and the limits are those of before, whatever they would have said to the repair.
+// expiry, and the limits are those of before, though the repair may exceed them.
 func TestRepairKeeps(t *testing.T) {
 	ctx := context.Background()
 	for name, tc := range map[string]struct {

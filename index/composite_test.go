@@ -281,7 +281,7 @@ func less(a, b Value) bool {
 	return a.Text < b.Text
 }
 
-// TestCompositeHostile: bytes that are no term are refused, whatever they are.
+// TestCompositeHostile: bytes that are no term are refused.
 func TestCompositeHostile(t *testing.T) {
 	rng := rand.New(rand.NewPCG(randtest.Seed(t), 0))
 	c := mustCompile(t, Policy{Composite: [][]CompositePath{paths("/a", "/b DESC"), paths("/a DESC", "/b", "/c")}})

@@ -24,7 +24,7 @@ type serveCommand struct {
 func (*serveCommand) Help() string {
 	return `Serves a page about the store, until interrupted: the key space with its physical partitions, splits, keys, documents, queries with their plans, memory, disk. The store is open for reading only, and a process may write to it meanwhile. The load of a process shows only on a page that it serves itself, with package console.
 
-Whoever reaches the address can read all documents. The default is reached from this machine only, and requests with other Host headers than that of the address are refused.
+Anyone who can reach the address can read all documents. The default is reached from this machine only, and requests with other Host headers than that of the address are refused.
 
 Examples:
   pinspect serve DIR

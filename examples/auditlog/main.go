@@ -93,8 +93,8 @@ func (l auditLog) ofUser(ctx context.Context, tenant, user string, from time.Tim
 	return nil
 }
 
-// denied returns what a tenant's users were refused, whoever they are: a query
-// over all keys that begin with the tenant.
+// denied returns what any user of a tenant was refused: a query over all keys
+// that begin with the tenant.
 func (l auditLog) denied(ctx context.Context, tenant string, each func(event)) (engine.QueryStats, error) {
 	result := l.container.Query(ctx, engine.PrefixOf(engine.StringKey(tenant)), engine.Query{
 		Where:   engine.Eq("/denied", true),

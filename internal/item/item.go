@@ -31,7 +31,7 @@ const (
 )
 
 // Bounds of numbers that are read, so that what counts on from them cannot
-// overflow. Whoever reads a version or a mark refuses what lies above them.
+// overflow. A reader of a version or a mark refuses what lies above them.
 const (
 	MaxSeq   = 1<<56 - 1 // of sequences
 	MaxIndex = 1<<63 - 1 // of the entries of a replicated log

@@ -107,8 +107,8 @@ type File interface {
 	// Map maps the whole file for reading. Length is that of Stat at the call.
 	Map() (*Mapping, error)
 	// MapWrite maps the first size bytes of the file, which it must have, for
-	// writing. It returns nil where that is no gain or not of one mind with
-	// ReadAt and WriteAt.
+	// writing. It returns nil where that is no gain, or where ReadAt and WriteAt may
+	// not see the same bytes.
 	MapWrite(size int64) (*WriteMapping, error)
 	// WriteBack begins to bring [off, off+n), which is written and final, to the
 	// device, after it has waited for what earlier calls began below off: one
