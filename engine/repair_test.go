@@ -95,7 +95,7 @@ func TestRepairWithoutFile(t *testing.T) {
 }
 
 // TestRepairKeeps repairs whole stores: every document is there, with its key and its time of
-// expiry, and the limits are those of before, though the repair may exceed them.
+// expiry, and the limits are those of before. They do not hold for the repair itself.
 func TestRepairKeeps(t *testing.T) {
 	ctx := context.Background()
 	for name, tc := range map[string]struct {
