@@ -11,7 +11,7 @@ import (
 // 0.8 to 2 KB, or of 72 bytes, from a document at random on. ns/doc is the time of a scan
 // over its documents; a limit of 1000 is a whole logical partition. "written" had one write for
 // each three documents, at random, "rewritten" one for each document: two thirds of the writes
-// are in files. The last byte of each document is read.
+// are in files. "held" has all documents in the scan cache. The last byte of each document is read.
 func BenchmarkScan(b *testing.B) {
 	for _, source := range []struct {
 		name    string
@@ -19,9 +19,11 @@ func BenchmarkScan(b *testing.B) {
 		docs    int64
 		runs    int   // 0: all stay in the memtables
 		written int64 // writes by document, in ninths; 0: none
+		held    bool
 	}{
-		{"run=1", "food", 100_000, 1, 0}, {"run=4", "food", 100_000, 4, 0}, {"memtable", "food", 10_000, 0, 0},
-		{"written", "food", 100_000, 1, 3}, {"rewritten", "food", 100_000, 1, 9}, {"small", "small", 100_000, 1, 0}, {"small-written", "small", 100_000, 1, 3},
+		{"run=1", "food", 100_000, 1, 0, false}, {"run=4", "food", 100_000, 4, 0, false}, {"memtable", "food", 10_000, 0, 0, false},
+		{"written", "food", 100_000, 1, 3, false}, {"rewritten", "food", 100_000, 1, 9, false}, {"small", "small", 100_000, 1, 0, false},
+		{"small-written", "small", 100_000, 1, 3, false}, {"held", "food", 100_000, 1, 0, true}, {"small-held", "small", 100_000, 1, 0, true},
 	} {
 		for _, compression := range []Compression{FastCompression, NoCompression} {
 			if source.runs == 0 && compression == NoCompression {
@@ -31,6 +33,9 @@ func BenchmarkScan(b *testing.B) {
 				s := newBenchStoreOf(b, source.shape, source.docs, source.runs, compression)
 				if source.written > 0 {
 					s.overwrite(b, source.written)
+				}
+				if source.held {
+					s.hold(b)
 				}
 				for _, o := range []ScanOptions{{Borrow: true}, {Borrow: true, Reverse: true}, {InPlace: true}} {
 					for _, limit := range []int{10, 100, 1000} {
@@ -63,6 +68,30 @@ func (s *benchStore) overwrite(b *testing.B, ninths int64) {
 		}
 		if part < 2 {
 			if err := s.db.Flush(context.Background()); err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+}
+
+// hold opens the store anew with room for all documents in the scan cache, and scans them until they are there.
+func (s *benchStore) hold(b *testing.B) {
+	b.Helper()
+	dir, ctx := s.db.Dir(), context.Background()
+	err := s.db.Close()
+	if err == nil {
+		s.db, err = Open(ctx, dir, &Options{Durability: Buffered, ScanCacheBytes: 512 << 20})
+	}
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { s.db.Close() })
+	if s.c, err = s.db.Container(s.c.Name()); err != nil {
+		b.Fatal(err)
+	}
+	for range 8 {
+		for _, err := range s.c.ScanAll(ctx, &ScanOptions{Borrow: true}) {
+			if err != nil {
 				b.Fatal(err)
 			}
 		}

@@ -133,7 +133,7 @@ func openWith(ctx context.Context, dir string, o Options, short bool) (*DB, erro
 		calls:  epoch.New(),
 		loops:  epoch.New(),
 		cold:   openfile.NewColdReads(coldReads),
-		hot:    rowcache.New(o.hotBytes()),
+		hot:    rowcache.New(o.MemoryBudget / 16),
 		closed: make(chan struct{}),
 
 		checkpoints: ctxlock.New(locks.Checkpoints{}),

@@ -91,14 +91,16 @@ type Options struct {
 	// writes.
 	ReadOnly bool
 	// MemoryBudget bounds, in bytes, the sum of write buffers, the indexes that queries
-	// make of them, documents kept decoded because they are read often (a sixteenth),
-	// and scratch memory. At least 16 MiB. 0: 256 MiB. Other documents
-	// that are read come from mapped files and count towards the page cache, not
-	// towards the budget. Copies of single documents in flushes, compactions and calls
-	// come on top: allow some 40 times the largest document, and 4 times for each
-	// concurrent write. A read-only store holds the writes that only the log has, up
-	// to LogBytes, and their indexes.
+	// make of them, documents kept decoded because they are read often (an eighth), and
+	// scratch memory. At least 16 MiB. 0: 256 MiB. Other documents that are read come from
+	// mapped files and count towards the page cache, not towards the budget. Copies of
+	// single documents in flushes, compactions and calls come on top: allow some 40 times the
+	// largest document, and 4 times for each concurrent write. A read-only store holds the
+	// writes that only the log has, up to LogBytes, and their indexes.
 	MemoryBudget int64
+	// ScanCacheBytes is memory beside MemoryBudget for documents kept decoded because scans read
+	// them often. 0: half of the eighth of MemoryBudget. Negative: none.
+	ScanCacheBytes int64
 	// Durability of writes that do not ask for another. Zero: Synced.
 	Durability Durability
 	// LogFileBytes is the size at which a log file is full; 64 KiB to 1 GiB.
@@ -250,6 +252,7 @@ func (o *Options) withDefaults() (Options, error) {
 		otherwise, least, most int64
 	}{
 		{"MemoryBudget", &out.MemoryBudget, 0, minMemoryBudget, math.MaxInt64},
+		{"ScanCacheBytes", &out.ScanCacheBytes, out.MemoryBudget / 16, math.MinInt64, math.MaxInt64},
 		{"LogFileBytes", &out.LogFileBytes, defaultLogFileBytes, minLogFileBytes, 1 << 30},
 		{"LogBytes", &out.LogBytes, max(defaultLogBytes, 2*out.arenaBytes()), 0, math.MaxInt64},
 		{"CompactionBytesPerSecond", &out.CompactionBytesPerSecond, 0, 0, math.MaxInt64},
@@ -307,13 +310,9 @@ func (o *Options) withDefaults() (Options, error) {
 // halfOf is the part of a limit of the process that a store takes by default.
 func halfOf(limit int) int64 { return int64(min(max(1, limit/2), maxFiles)) }
 
-// arenaBytes is the share of the budget that memtables and their indexes may
-// hold. The rest is for flushes and compactions, log buffers, scratch and the
-// Go heap.
+// arenaBytes is the share of the budget that memtables and their indexes may hold. The rest
+// is for flushes and compactions, log buffers, scratch and the Go heap.
 func (o *Options) arenaBytes() int64 { return o.MemoryBudget / 8 * 5 }
-
-// hotBytes is the memory for decoded items that are read often.
-func (o *Options) hotBytes() int64 { return o.MemoryBudget / 16 }
 
 // indexBytes is the memory that a flush or compaction may use to build an index. Those of the
 // background together have three tenths of the budget, those of a call as much again.

@@ -41,9 +41,9 @@ type ScanOptions struct {
 	// Borrow says that the loop keeps nothing of an item: the memory of an item is used
 	// again when the loop goes on. Such a scan allocates nothing for each item.
 	Borrow bool
-	// InPlace is Borrow without copies of what is stored uncompressed: it is shown where its
-	// file is mapped, and verified once. A bit that flips in memory later goes unnoticed; a
-	// device that fails while the loop reads a document ends the process.
+	// InPlace is Borrow without copies of what is stored uncompressed or in the scan cache: it is
+	// shown where it is, must not be changed, and was verified once. A bit that flips later goes
+	// unnoticed; a device that fails while the loop reads a mapped document ends the process.
 	InPlace bool
 	// Charge, if not nil, is increased by what the scan costs, in request units: the
 	// cost of all items that were read ahead, and of visits to partitions without any.

@@ -183,7 +183,7 @@ func (db *DB) stats(partitions bool) Stats {
 		ClockSetBack: c.clockSetBack.Load(), FutureStamp: db.futureStamp(),
 		ListenerPanics: c.listenerPanics.Load(), EventsDropped: c.eventsDropped.Load(), BackgroundErrors: c.backgroundErrors.Load(),
 		MemoryBudget: db.opts.MemoryBudget, BufferBytes: db.env.Pool.Used(), HeldBytes: db.env.Pool.Held(),
-		IndexBytes: db.env.MemIndexes.Bytes.Load(), HotBytes: db.hot.Bytes(),
+		IndexBytes: db.env.MemIndexes.Bytes.Load(), HotBytes: db.hot.Bytes() + db.env.Reader.ScanCache.Bytes(),
 	}
 	if db.log != nil {
 		s.Log = db.log.Stats()

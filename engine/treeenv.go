@@ -10,6 +10,7 @@ import (
 	"github.com/cleavestore/cleave/internal/pacing"
 	"github.com/cleavestore/cleave/internal/physical"
 	"github.com/cleavestore/cleave/internal/reclaim"
+	"github.com/cleavestore/cleave/internal/scancache"
 	"github.com/cleavestore/cleave/segment"
 )
 
@@ -25,7 +26,7 @@ func (db *DB) initEnv() {
 	db.files = openfile.NewBudget(openfile.BudgetOptions{MaxFiles: o.MaxOpenFiles, MaxMappings: o.MaxMappedFiles, Retire: e.Reclaim.Retire})
 	e.MemIndexes.Init(e.Pool, o.MemoryBudget, o.ReadOnly)
 	e.Reader = segment.ReaderOptions{
-		Mode: segment.Mode(o.ReadMode), EPK: lsm.AppendEPK, Cold: db.cold, RowCache: db.hot, Budget: db.files,
+		Mode: segment.Mode(o.ReadMode), EPK: lsm.AppendEPK, Cold: db.cold, RowCache: db.hot, ScanCache: scancache.New(o.ScanCacheBytes), Budget: db.files,
 		Keep: o.ReadOnly, // a writer may remove files that it has compacted
 	}
 	e.FileBytes, e.IndexBytes, e.CompactionRate = o.FileBytes, o.indexBytes(), pacing.NewRate(o.CompactionBytesPerSecond, nil)

@@ -3,6 +3,7 @@ package segment
 import (
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/openfile"
+	"github.com/cleavestore/cleave/internal/scancache"
 )
 
 // Cursor moves over the keys of a file in both directions and shows of each key
@@ -20,8 +21,12 @@ type Cursor struct {
 	own    []byte // the open group as it is in the file, or from its columns on
 	buf    []byte // its decoded payload, unless that is raw
 	open   opened
-	group  int64 // index of the open group, -1: not known
-	i      int   // member of open; -1: the one before, whose key is key
+	held   *scancache.Stretch // of the group that was opened last; nil: it was decoded
+	at     int                // index of the open group in held
+	missed uint64             // one more than the number of a stretch that is not held
+	wanted bool               // missed was asked for
+	group  int64              // index of the open group, -1: not known
+	i      int                // member of open; -1: the one before, whose key is key
 	valid  bool
 	key    shownKey
 	id     []byte   // of key, after a Take
@@ -51,6 +56,7 @@ func (c *Cursor) Reset(r *Reader, maxSeq uint64) {
 	c.r, c.maxSeq = r, maxSeq
 	c.valid, c.err, c.lo, c.hi, c.inPlace, c.mapped, c.keys = false, nil, nil, nil, false, false, false
 	c.open.g, c.open.dict, c.open.raw = group{}, nil, nil
+	c.held, c.missed = nil, 0
 	c.open.off, c.key.valid, c.first.valid, c.ordinalOf = 0, false, false, 0
 	c.s.open.g, c.s.open.dict, c.s.open.raw, c.s.view = group{}, nil, nil, nil
 	if r == nil && cap(c.own)+cap(c.buf)+cap(c.s.cold) > scratchKeep {
@@ -84,7 +90,7 @@ func (c *Cursor) Complete() bool {
 
 // Mapped reports whether the body of Version lies in the mapping of the file: it stays
 // there while the reader is pinned, and touching it may be a memory fault (openfile.Guard).
-func (c *Cursor) Mapped() bool { return c.mapped }
+func (c *Cursor) Mapped() bool { return c.mapped || c.inPlace && c.held != nil }
 
 // First moves to the first key.
 func (c *Cursor) First() bool {
@@ -339,6 +345,10 @@ func (c *Cursor) load(off, index int64, stay bool) bool {
 
 func (c *Cursor) fetch(off int64, stay bool) (err error) {
 	c.mapped = false
+	var held bool
+	if held, err = c.recall(off); held || err != nil {
+		return err
+	}
 	defer c.r.file.Unguard(openfile.Guard(), &err)
 	o := &c.open
 	if at := o.off; off == o.end() || off < at && at-off < coldAhead {

@@ -28,7 +28,6 @@ const (
 
 	groupRaw      = 512 // raw bytes that neighbours are grouped up to
 	groupMembers  = 64  // members of a group
-	maxDicts      = 8
 	maxKeyLen     = item.MaxEPK + item.MaxPK + item.MaxID
 	propertiesMin = 15 * 8
 	propertiesMax = propertiesMin + 2*(6+maxKeyLen)

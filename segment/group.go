@@ -5,18 +5,19 @@ import (
 	"fmt"
 
 	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/payload"
 )
 
-// Codecs of a group's payload; part of the format.
+// Of a group's coding byte; part of the format.
 const (
-	codecRaw  = 0
-	codecS2   = 1
-	codecZstd = 2
-	codecLZ   = 3
+	codecRaw  = payload.Raw
+	codecS2   = payload.S2
+	codecZstd = payload.Zstd
+	codecLZ   = payload.LZ
 
-	codingCodec   = 0x03
-	codingDict    = 0x04 // against the dictionary numbered by the next three bits
-	codingShift   = 3
+	codingCodec   = payload.CodecMask
+	codingDict    = payload.DictMask
+	codingShift   = payload.DictShift
 	codingUnknown = 0xC0
 )
 
@@ -75,7 +76,7 @@ var (
 	errHead     = fmt.Errorf("group: malformed head")
 	errMember   = fmt.Errorf("group: malformed member")
 	errTooLarge = fmt.Errorf("group: item larger than the reader's limit")
-	errPayload  = fmt.Errorf("group: payload does not decode to its length")
+	errPayload  = payload.ErrMalformed
 )
 
 // groupSize returns the length of the group that begins with b, and the offsets of its
@@ -95,7 +96,7 @@ func groupSize(b []byte) (n int, head, body int, err error) {
 // parse verifies the checksum of the group at the start of b, which lies at
 // off in the file, unless that is known to be right, and splits it.
 func (g *group) parse(b []byte, off int64, base *base, known bool) error {
-	n, head, payload, err := groupSize(b)
+	n, head, body, err := groupSize(b)
 	if err != nil {
 		return err
 	}
@@ -112,16 +113,16 @@ func (g *group) parse(b []byte, off int64, base *base, known bool) error {
 	if g.count > groupMembers || g.coding&codingUnknown != 0 || g.ws > 8 || g.wm > 8 {
 		return errHead
 	}
-	seq, i := uvarint(b[:payload], head)
-	mod, j := uvarint(b[:payload], i)
+	seq, i := uvarint(b[:body], head)
+	mod, j := uvarint(b[:body], i)
 	columns := g.count * (1 + g.ws + g.wm)
-	if i == 0 || j == 0 || columns > payload-j {
+	if i == 0 || j == 0 || columns > body-j {
 		return errHead
 	}
 	g.seq = base.seq + uint64(unzigzag(seq))
 	g.mod = base.modified + unzigzag(mod)
-	g.split(b[j:payload])
-	g.payload = b[payload:n]
+	g.split(b[j:body])
+	g.payload = b[body:n]
 	return nil
 }
 

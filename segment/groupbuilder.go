@@ -6,6 +6,7 @@ import (
 	"math/bits"
 
 	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/payload"
 )
 
 // pending is the group that a writer collects.
@@ -197,13 +198,13 @@ func (p *groupBuilder) addCopied(k *item.Key, v *item.Version, g *group, m *memb
 }
 
 // appendTo appends the encoded group, which will lie at off, to dst.
-func (p *groupBuilder) appendTo(dst []byte, off int64, base *base, c *compressor) []byte {
-	var payload []byte
+func (p *groupBuilder) appendTo(dst []byte, off int64, base *base, c *payload.Encoder) []byte {
+	var body []byte
 	var coding byte
 	if p.copied {
-		payload, coding = p.payload, p.coding&codingCodec|c.dictBits() // takes has made sure of this dictionary
+		body, coding = p.payload, p.coding&codingCodec|c.DictBits() // Takes has made sure of this dictionary
 	} else {
-		payload, coding = c.encode(p.raw)
+		body, coding = c.Encode(p.raw)
 	}
 	minSeq, maxSeq := p.members[0].seq, p.members[0].seq
 	minMod, maxMod := p.members[0].modified, p.members[0].modified
@@ -232,8 +233,8 @@ func (p *groupBuilder) appendTo(dst []byte, off int64, base *base, c *compressor
 	start := len(dst)
 	dst = append(dst, 0, 0, 0, 0, byte(len(p.members)-1), coding, byte(ws)|byte(wm)<<4)
 	dst = binary.AppendUvarint(dst, uint64(len(h)))
-	dst = binary.AppendUvarint(dst, uint64(len(payload)))
-	dst = append(append(dst, h...), payload...)
+	dst = binary.AppendUvarint(dst, uint64(len(body)))
+	dst = append(append(dst, h...), body...)
 	binary.LittleEndian.PutUint32(dst[start:], checksum(dst[start+4:])^base.mask(off))
 	return dst
 }

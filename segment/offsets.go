@@ -139,15 +139,24 @@ func blockEntry(b []byte, i int) (off int64, ordinal uint32, wide int64) {
 
 // groupIndex returns the index of the group at off.
 func (r *Reader) groupIndex(s *scratch, off int64) (uint32, error) {
+	g, at, err := r.groupBefore(s, off)
+	if err == nil && at != off {
+		err = r.corrupt(off, errEntry)
+	}
+	return g, err
+}
+
+// groupBefore returns the index and the offset of the last group that does not begin behind
+// off, which lies in the groups.
+func (r *Reader) groupBefore(s *scratch, off int64) (index uint32, at int64, err error) {
 	lo, hi := uint32(0), uint32(r.props.Groups) // lo begins at or before off, hi after
 	for hi-lo > 1 {
 		mid := lo + (hi-lo)/2
 		if mid-lo >= blockGroups {
 			mid -= mid % blockGroups // the start of a block is cheap
 		}
-		at, _, err := r.groupAt(s, mid)
-		if err != nil {
-			return 0, err
+		if at, _, err = r.groupAt(s, mid); err != nil {
+			return 0, 0, err
 		}
 		if at <= off {
 			lo = mid
@@ -155,9 +164,6 @@ func (r *Reader) groupIndex(s *scratch, off int64) (uint32, error) {
 			hi = mid
 		}
 	}
-	at, _, err := r.groupAt(s, lo)
-	if err == nil && at != off {
-		err = r.corrupt(off, errEntry)
-	}
-	return lo, err
+	at, _, err = r.groupAt(s, lo)
+	return lo, at, err
 }

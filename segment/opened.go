@@ -6,6 +6,7 @@ import (
 
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/lz"
+	"github.com/cleavestore/cleave/internal/payload"
 )
 
 // opened is a group being read: its head decoded, then its payload.
@@ -61,7 +62,7 @@ func (o *opened) head(r *Reader) error {
 // was stored raw stays where it is.
 func (o *opened) expand(r *Reader, dst []byte) ([]byte, error) {
 	codec := o.g.coding & codingCodec
-	out, err := decodePayload(dst, o.g.payload, codec, o.dict, o.rawLen)
+	out, err := payload.Decode(dst, o.g.payload, codec, o.dict, o.rawLen)
 	if err != nil {
 		return dst, r.corrupt(o.off, err)
 	}

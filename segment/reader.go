@@ -6,11 +6,13 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/cleavestore/cleave/internal/dictionary"
 	"github.com/cleavestore/cleave/internal/fault"
 	"github.com/cleavestore/cleave/internal/firstkeys"
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/openfile"
 	"github.com/cleavestore/cleave/internal/rowcache"
+	"github.com/cleavestore/cleave/internal/scancache"
 	"github.com/cleavestore/cleave/internal/vfs"
 )
 
@@ -40,6 +42,8 @@ type ReaderOptions struct {
 	Cold *openfile.ColdReads
 	// RowCache holds items that are read often. Nil: none.
 	RowCache *rowcache.Cache
+	// ScanCache holds parts of files decoded that cursors read often. Nil: none.
+	ScanCache *scancache.Cache
 	// Budget bounds what readers hold of the system. Nil: one of its own, without bounds.
 	Budget *openfile.Budget
 	// Keep says that the file may lose its name: its mapping, or else its descriptor, is
@@ -58,17 +62,18 @@ type Reader struct {
 	number uint64 // no other reader of the process has it
 	refs   atomic.Int64
 
-	props     Properties
-	base      base
-	seed      item.Seed // of the hashes of items; zero before version 3
-	dicts     []*Dictionary
-	groups    Section
-	offsets   Section
-	tables    tablePages
-	residency openfile.Residency              // of the groups
-	verified  openfile.Verified               // groups, by cursors that verify them once
-	coldFirst int64                           // how much of a group of unknown length is read
-	firsts    atomic.Pointer[firstkeys.Table] // made by the first search
+	props        Properties
+	base         base
+	seed         item.Seed // of the hashes of items; zero before version 3
+	dicts        []*Dictionary
+	groups       Section
+	offsets      Section
+	tables       tablePages
+	residency    openfile.Residency              // of the groups
+	verified     openfile.Verified               // groups, by cursors that verify them once
+	coldFirst    int64                           // how much of a group of unknown length is read
+	stretchShift uint8                           // logarithm of the length of a stretch
+	firsts       atomic.Pointer[firstkeys.Table] // made by the first search
 
 	ix struct {
 		sync.Mutex // held while it is loaded
@@ -200,10 +205,10 @@ func (r *Reader) load() error {
 	r.seed = h.seed
 	r.base = base{seq: r.props.baseSeq, modified: r.props.baseModified, file: uint32(h.fileNumber)}
 	if s = f.section(SectionDictionaries); s.Kind != 0 {
-		if b, err = r.section(s, dictionariesMax); err != nil {
+		if b, err = r.section(s, dictionary.MaxSection); err != nil {
 			return err
 		}
-		if r.dicts, err = decodeDictionaries(r.name, s.Off, b); err != nil {
+		if r.dicts, err = dictionary.DecodeSection(r.name, s.Off, b); err != nil {
 			return err
 		}
 	}
@@ -215,6 +220,7 @@ func (r *Reader) load() error {
 	r.tables = newTablePages(f.section(SectionPartitions).Off, s.Off, sums)
 	r.residency.Init(r.groups.Off, r.groups.end(), r.opts.Warm)
 	r.coldFirst = coldFirst(r.groups.Len, r.props.Groups)
+	r.stretchShift = stretchShift(r.groups.Len, r.props.RawBytes)
 	return nil
 }
 

@@ -3,32 +3,19 @@ package segment
 import (
 	"bytes"
 	"slices"
+
+	"github.com/cleavestore/cleave/internal/scancache"
 )
 
 // A scan that takes documents one by one spends most of its time between them. So a cursor
 // can give many together, of groups that have nothing but documents, one version each.
 
-// Taken is a document that Take has given: its parts lie in a text. The id may lie in the body.
-type Taken struct {
-	Seq          uint64
-	Modified     int64 // milliseconds since the Unix epoch
-	Expires      int64 // the same; 0: never
-	Body, ID, PK Part
-}
-
-// Part is where a part of a text is.
-type Part struct{ Off, Len uint32 }
-
-// Of returns the part of a text. What lies behind it cannot be reached from it.
-func (p Part) Of(text []byte) []byte { return text[p.Off : p.Off+p.Len : p.Off+p.Len] }
-
-// Wanted says which documents Take gives.
-type Wanted struct {
-	Written int64  // none that was written before it, milliseconds since the Unix epoch
-	Edge    []byte // none whose id is not below it; nil: there is no bound
-	Most    int    // so many at most
-	Bytes   int    // none, when the text has so many
-}
+// What Take gives and is asked for.
+type (
+	Taken  = scancache.Taken
+	Part   = scancache.Part
+	Wanted = scancache.Wanted
+)
 
 // Take appends the documents from the present one on to text and dst, without their partition
 // key, which all have in common, and moves to the last of them. Then only Key may be called before the
@@ -37,6 +24,16 @@ type Wanted struct {
 func (c *Cursor) Take(w *Wanted, text []byte, dst []Taken) ([]byte, []Taken) {
 	o, began, most := &c.open, len(dst), len(dst)+w.Most
 	for c.plain(w) {
+		if w.InPlace = c.inPlace; c.held != nil && c.held.InRun(c.at, w) {
+			var more bool
+			if text, dst, more = c.takeHeld(w, most, text, dst); !more {
+				break
+			}
+			if !c.follow() {
+				break
+			}
+			continue
+		}
 		from := max(c.i, 0)
 		to := min(o.g.count, from+most-len(dst))
 		for w.Edge != nil && to > from && bytes.Compare(o.members[to-1].id(o.raw), w.Edge) >= 0 {
@@ -59,13 +56,8 @@ func (c *Cursor) Take(w *Wanted, text []byte, dst []Taken) ([]byte, []Taken) {
 		if c.i = to - 1; to < o.g.count || len(dst) == most || len(text) >= w.Bytes || c.inPlace || o.end() >= c.r.groups.end() {
 			break
 		}
-		next := int64(-1)
-		if c.group >= 0 {
-			next = c.group + 1
-		}
-		c.i = -1
-		if c.valid = c.load(o.end(), next, false); !c.valid {
-			break // what it was on is not open any more
+		if !c.follow() {
+			break
 		}
 	}
 	if c.i < 0 {
@@ -77,11 +69,24 @@ func (c *Cursor) Take(w *Wanted, text []byte, dst []Taken) ([]byte, []Taken) {
 	return text, dst
 }
 
+// follow opens the group that follows the open one.
+func (c *Cursor) follow() bool {
+	next := int64(-1)
+	if c.group >= 0 {
+		next = c.group + 1
+	}
+	c.i = -1 // what it was on is not open any more
+	c.valid = c.load(c.open.end(), next, false)
+	return c.valid
+}
+
+// notPlain are the flags of what Take does not give.
+const notPlain = memberTombstone | memberOlder | memberFollowed | memberExpires | memberClaim
+
 // plain says whether all that the open group has from the cursor on may be taken.
 func (c *Cursor) plain(w *Wanted) bool {
-	const other = memberTombstone | memberOlder | memberFollowed | memberExpires | memberClaim
 	o := &c.open
-	if c.mapped || o.flags&other != 0 || o.g.mod < w.Written || c.r.props.MaxSeq > c.maxSeq {
+	if c.mapped || o.flags&notPlain != 0 || o.g.mod < w.Written || c.r.props.MaxSeq > c.maxSeq {
 		return false
 	}
 	last := &o.members[o.g.count-1]

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/payload"
 	"github.com/cleavestore/cleave/internal/randtest"
 	"github.com/cleavestore/cleave/internal/vfs"
 )
@@ -27,7 +28,7 @@ func TestVersion1(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			w.enc.lz = nil
+			w.enc = payload.NewS2Encoder(dict)
 			w.pend.seed = item.Seed{}
 			fill(t, w, m)
 			b := content(t, fsys, "a")

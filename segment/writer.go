@@ -8,8 +8,10 @@ import (
 	"math"
 	"sync"
 
+	"github.com/cleavestore/cleave/internal/dictionary"
 	"github.com/cleavestore/cleave/internal/fault"
 	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/payload"
 	"github.com/cleavestore/cleave/internal/vfs"
 )
 
@@ -48,7 +50,7 @@ var (
 type Writer struct {
 	f    vfs.File
 	opts WriterOptions
-	enc  compressor
+	enc  payload.Encoder
 	base base
 	err  error
 
@@ -92,7 +94,7 @@ func NewWriter(f vfs.File, o WriterOptions) (*Writer, error) {
 		f.Close()
 		return nil, fmt.Errorf("segment: %d levels, EPK function %t, compression %v", o.Levels, o.EPK != nil, o.Compression)
 	}
-	enc, err := newCompressor(o.Compression, o.Dictionary)
+	enc, err := payload.NewEncoder(o.Compression, o.Dictionary)
 	if err != nil {
 		f.Close()
 		return nil, fmt.Errorf("segment: %w", err)
@@ -109,8 +111,8 @@ func NewWriter(f vfs.File, o WriterOptions) (*Writer, error) {
 	}
 	h := header{levels: o.Levels, fileNumber: o.FileNumber, storeID: o.StoreID, seed: w.pend.seed}
 	w.buf = append(w.buf, h.encode()...)
-	if w.enc.dict != nil {
-		w.section(SectionDictionaries, appendDictionaries(nil, w.enc.dict))
+	if dict := w.enc.Dictionary(); dict != nil {
+		w.section(SectionDictionaries, dictionary.AppendSection(nil, dict))
 	}
 	w.pad()
 	w.sections = append(w.sections, Section{Kind: SectionGroups, Off: w.offset()})
@@ -147,7 +149,7 @@ func (w *Writer) Add(k *item.Key, v *item.Version) error {
 func (w *Writer) AddFrom(src *Walker) error {
 	k, v := src.Key(), src.Version()
 	g, m := &src.open.g, &src.open.members[src.i]
-	if g.count != 1 || m.body <= groupRaw/2 || !w.enc.takes(g.coding, src.open.dict) {
+	if g.count != 1 || m.body <= groupRaw/2 || !w.enc.Takes(g.coding, src.open.dict) {
 		if err := src.complete(); err != nil {
 			return err
 		}

@@ -15,44 +15,51 @@ const (
 	cleavePartitions = 4
 	cleaveBudget     = 256 << 20
 	cleaveContainer  = "docs"
+	cleaveScanCache  = 1 << 30 // as the block caches of peers
 )
 
 // cleaveVariants are Cleave with both kinds of containers, compressed and not.
 func cleaveVariants() []candidate {
-	variant := func(name string, kind engine.ContainerKind, compression engine.Compression, settings string) candidate {
+	cached := func(name string, scanCache int64, kind engine.ContainerKind, compression engine.Compression, settings string) candidate {
 		return candidate{
 			name: name, ours: true, writesOnly: kind == engine.Opaque,
 			about:    func() string { return "cleave " + revision() },
 			settings: settings + "; 4 partitions, memory budget 256 MiB, loads in batches of 1 MiB",
 			open: func(ctx context.Context, dir string, m mode) (store, error) {
-				return openCleave(ctx, dir, m, engine.ContainerDef{
+				return openCleave(ctx, dir, m, scanCache, engine.ContainerDef{
 					PartitionKey: []string{m.KeyPath}, Kind: kind, Compression: compression, MinPartitions: cleavePartitions,
 				})
 			},
 		}
 	}
-	inPlace := variant("cleave-in-place", engine.JSON, engine.NoCompression, "JSON container, not compressed; scans with InPlace")
-	inPlace.scansOnly = true
-	open := inPlace.open
-	inPlace.open = func(ctx context.Context, dir string, m mode) (store, error) {
-		s, err := open(ctx, dir, m)
-		if s, ok := s.(cleaveJSON); ok {
-			s.inPlace = true
-			return s, nil
+	variant := func(name string, kind engine.ContainerKind, compression engine.Compression, settings string) candidate {
+		return cached(name, 0, kind, compression, settings)
+	}
+	inPlace := func(c candidate) candidate {
+		c.scansOnly = true
+		open := c.open
+		c.open = func(ctx context.Context, dir string, m mode) (store, error) {
+			s, err := open(ctx, dir, m)
+			if s, ok := s.(cleaveJSON); ok {
+				s.inPlace = true
+				return s, nil
+			}
+			return s, err
 		}
-		return s, err
+		return c
 	}
 	return []candidate{
 		variant("cleave", engine.JSON, engine.FastCompression, "JSON container, compression fast"),
 		variant("cleave-none", engine.JSON, engine.NoCompression, "JSON container, not compressed"),
 		variant("cleave-opaque", engine.Opaque, engine.FastCompression, "opaque container, compression fast; loads are single puts"),
 		variant("cleave-opaque-none", engine.Opaque, engine.NoCompression, "opaque container, not compressed; loads are single puts"),
-		inPlace,
+		inPlace(variant("cleave-in-place", engine.JSON, engine.NoCompression, "JSON container, not compressed; scans with InPlace")),
+		inPlace(cached("cleave-cache", cleaveScanCache, engine.JSON, engine.FastCompression, "JSON container, compression fast; scans with InPlace, scan cache 1 GiB")),
 	}
 }
 
-func openCleave(ctx context.Context, dir string, m mode, def engine.ContainerDef) (store, error) {
-	options := engine.Options{MemoryBudget: cleaveBudget, Durability: engine.Buffered}
+func openCleave(ctx context.Context, dir string, m mode, scanCache int64, def engine.ContainerDef) (store, error) {
+	options := engine.Options{MemoryBudget: cleaveBudget, ScanCacheBytes: scanCache, Durability: engine.Buffered}
 	if m.Synced {
 		options.Durability = engine.Synced
 	}

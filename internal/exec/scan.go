@@ -574,7 +574,9 @@ func (s *scanner) takeMany(past lifetime.Past) (n int, full bool) {
 		k, _ := s.cursors.Top()
 		pk = s.copied(k.PK)
 	}
+	w.Bodies = s.mapped
 	s.text, s.found, full = s.cursors.Take(&w, s.text, s.found)
+	s.mapped = w.Bodies
 	if n = len(s.found) - from; n == 0 {
 		s.text = s.text[:text]
 	}
@@ -583,8 +585,8 @@ func (s *scanner) takeMany(past lifetime.Past) (n int, full bool) {
 			s.found[from+i].PK = pk
 		}
 	}
-	if s.inPlace {
-		s.mapped = append(s.mapped, make([][]byte, n)...)
+	for s.inPlace && len(s.mapped) < len(s.found) {
+		s.mapped = append(s.mapped, nil)
 	}
 	return n, full
 }

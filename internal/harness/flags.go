@@ -67,6 +67,7 @@ func (f *GeneratorFlags) NewGenerator() (*workload.Generator, int64, error) {
 type EngineFlags struct {
 	Durability        Durability `default:"synced" placeholder:"WHEN" help:"When a write is acknowledged: synced, buffered or interval:100ms; default ${default}."`
 	MemoryBudget      ByteCount  `default:"256MiB" placeholder:"SIZE" help:"Memory that the engine may use for write buffers and scratch; default ${default}."`
+	ScanCache         ByteCount  `placeholder:"SIZE" help:"Memory for documents that stay decoded because scans read them often, beside the budget; default a sixteenth of it."`
 	MaxPartitionBytes ByteCount  `placeholder:"SIZE" help:"A physical partition splits by itself when its documents take more, such as 8MiB; default 50GiB."`
 	Positioned        bool       `help:"Read files by positioned reads, not through a mapping."`
 	Log               bool       `help:"Print the engine's log on standard error."`
@@ -75,7 +76,7 @@ type EngineFlags struct {
 // Options describes the store to be opened; splits is told of its splits.
 func (f *EngineFlags) Options(env *Environment, splits *SplitLog) StoreOptions {
 	return StoreOptions{
-		MemoryBudget: int64(f.MemoryBudget), durability: f.Durability, positioned: f.Positioned,
+		MemoryBudget: int64(f.MemoryBudget), ScanCacheBytes: int64(f.ScanCache), durability: f.Durability, positioned: f.Positioned,
 		maxPartitionBytes: int64(f.MaxPartitionBytes), Splits: splits, logger: env.logger(f.Log),
 	}
 }

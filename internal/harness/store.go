@@ -97,9 +97,9 @@ type Checkpoint struct {
 
 // StoreOptions say how to open a store.
 type StoreOptions struct {
-	MemoryBudget int64
-	durability   Durability
-	positioned   bool // read files by positioned reads, not through a mapping
+	MemoryBudget, ScanCacheBytes int64
+	durability                   Durability
+	positioned                   bool // read files by positioned reads, not through a mapping
 	// maxPartitionBytes is where physical partitions split by themselves; 0: the
 	// engine's default.
 	maxPartitionBytes int64
@@ -200,7 +200,7 @@ func (d Durability) Synced() bool { return d.Durability == engine.Synced }
 
 // OpenStore opens a store of the engine, making it if dir is empty or absent.
 func OpenStore(ctx context.Context, dir string, o StoreOptions) (Store, error) {
-	opts := engine.Options{MemoryBudget: o.MemoryBudget, Durability: o.durability.Durability, Logger: o.logger, MaxPartitionBytes: o.maxPartitionBytes}
+	opts := engine.Options{MemoryBudget: o.MemoryBudget, ScanCacheBytes: o.ScanCacheBytes, Durability: o.durability.Durability, Logger: o.logger, MaxPartitionBytes: o.maxPartitionBytes}
 	opts.Events = new(engine.EventListener)
 	if o.Splits != nil {
 		opts.Events.Reshaped = func(e engine.ReshapeEvent) { o.Splits.Note(newReshape(e)) }

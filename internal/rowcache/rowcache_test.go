@@ -3,83 +3,55 @@ package rowcache
 import (
 	"bytes"
 	"fmt"
-	"math/rand/v2"
-	"sync"
 	"testing"
 
 	"github.com/cleavestore/cleave/internal/item"
-	"github.com/cleavestore/cleave/internal/randtest"
 )
 
-func newKey(i int) *item.Key { return &item.Key{PK: []byte("p"), ID: fmt.Append(nil, "item ", i)} }
-
-// held returns the bytes of the items in the slots.
-func (c *Cache) held() (n int64) {
-	for i := range c.slots {
-		if it := c.slots[i].item.Load(); it != nil {
-			n += it.size()
-		}
-	}
-	return n
-}
-
-// What is read often stays while others come and go.
-func TestStays(t *testing.T) {
-	rng := randtest.New(t)
+// An item that was noted twice is held, a copy of it, by its key or its ordinal; one that is
+// too large is not.
+func TestNote(t *testing.T) {
 	cache := New(64 << 10)
-	version := func(i int) *item.Version {
-		return &item.Version{Seq: uint64(i + 1), Body: bytes.Repeat([]byte{byte(i)}, 500)}
-	}
-	read := func(i int) bool {
-		k := newKey(i)
-		if v := cache.Find(1, k, k.ItemHash()); v != nil {
-			if v.Seq != uint64(i+1) || !bytes.Equal(v.Body, version(i).Body) {
-				t.Fatalf("item %d: sequence %d", i, v.Seq)
-			}
-			return true
+	k := &item.Key{Hash: 3, EPK: []byte("epk"), PK: []byte("p"), ID: []byte("item")}
+	body := []byte("document")
+	v := &item.Version{Seq: 7, Modified: 8, Body: body}
+	for noted := range 3 {
+		if held := cache.Find(1, k, k.ItemHash()) != nil; held != (noted == 2) {
+			t.Errorf("noted %d times: held %t", noted, held)
 		}
-		cache.Note(1, k, k.ItemHash(), version(i))
-		return false
+		cache.Note(1, k, k.ItemHash(), v)
+		cache.NoteOrdinal(1, 5, k, v)
 	}
-	often := 0
-	const rounds = 4000
-	for round := range rounds {
-		for i := range 10 {
-			if read(i) && round > rounds/2 {
-				often++
-			}
-		}
-		for range 10 {
-			read(10 + rng.IntN(100_000))
+	copy(body, "nonsense")
+	same := func(what string, got *item.Version) {
+		t.Helper()
+		if got == nil || got.Seq != 7 || got.Modified != 8 || string(got.Body) != "document" {
+			t.Errorf("%s: %+v", what, got)
 		}
 	}
-	// Two of ten may share a slot.
-	if want := 10 * rounds / 2 * 7 / 10; often < want {
-		t.Errorf("%d of %d reads of ten items were held", often, 10*rounds/2)
+	same("by key", cache.Find(1, k, k.ItemHash()))
+	key, got := cache.FindOrdinal(1, 5)
+	same("by ordinal", got)
+	if key == nil || item.Compare(key, k) != 0 {
+		t.Errorf("key %v", key)
 	}
-}
-
-func TestConcurrent(t *testing.T) {
-	seed := randtest.New(t).Uint64()
-	cache := New(16 << 10)
-	var wg sync.WaitGroup
-	for g := range 4 {
-		wg.Go(func() {
-			rng := rand.New(rand.NewPCG(seed, uint64(g)))
-			for range 5000 {
-				n := rng.IntN(1 + rng.IntN(60))
-				k := newKey(n)
-				file := uint64(n % 3)
-				if v := cache.Find(file, k, k.ItemHash()); v == nil {
-					cache.Note(file, k, k.ItemHash(), &item.Version{Seq: uint64(n), Body: bytes.Repeat([]byte{byte(n)}, n*10)})
-				} else if v.Seq != uint64(n) || len(v.Body) != n*10 {
-					t.Errorf("item %d: sequence %d, %d bytes", n, v.Seq, len(v.Body))
-				}
-			}
-		})
+	if cache.Find(2, k, k.ItemHash()) != nil {
+		t.Error("the item of another file is held")
 	}
-	wg.Wait()
-	if n := cache.Bytes(); n != cache.held() || n < 0 || n > cache.size {
-		t.Errorf("%d bytes, %d in slots", n, cache.held())
+	// Another key with the same hash is not the item.
+	for _, other := range []item.Key{{PK: k.PK, ID: []byte("other")}, {PK: []byte("q"), ID: k.ID}} {
+		if cache.Find(1, &other, k.ItemHash()) != nil {
+			t.Errorf("key %v has the item of %v", other, *k)
+		}
+	}
+	large := &item.Version{Body: bytes.Repeat([]byte("x"), largest+1)}
+	for i := range 5 {
+		l := &item.Key{PK: []byte("p"), ID: fmt.Append(nil, "large ", i)}
+		for range 3 {
+			cache.Note(1, l, l.ItemHash(), large)
+		}
+		if cache.Find(1, l, l.ItemHash()) != nil {
+			t.Error("a large item is held")
+		}
 	}
 }

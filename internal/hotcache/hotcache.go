@@ -1,0 +1,162 @@
+// Package hotcache holds values that were made from files and are asked for repeatedly.
+//
+// A value is found by the number of its file, which its reader got for the life of the
+// process, and by a number within the file. A file never changes, so its values stay right.
+// Those of a file that is gone are displaced in time. A value from the cache stays valid as
+// long as it is referred to, and must not be changed.
+//
+// A Cache is safe for concurrent use, and no call waits.
+package hotcache
+
+import "sync/atomic"
+
+// Cache is a cache of values.
+//
+// Each number has one set of ways for values. A value may move into its set when it was wanted
+// several times while few others of the set were, and replaces one that was not found since the
+// set was last full. So what is asked for once displaces hardly anything. When the bytes are used
+// up, a hand goes round the sets for values to remove.
+type Cache[V any] struct {
+	sets []set[V]
+	size int64        // bytes
+	room atomic.Int64 // bytes left
+	hand atomic.Uint64
+}
+
+const ways = 4
+
+// set fills a line of memory.
+type set[V any] struct {
+	tags    [ways]atomic.Uint32 // of the entries: they tell them from most others without loading them
+	wanted  atomic.Uint64       // tag that was wanted most of late, then how often
+	entries [ways]atomic.Pointer[entry[V]]
+	_       [8]byte
+}
+
+// entry is a value in a set. All but used is immutable.
+type entry[V any] struct {
+	file, n uint64
+	size    int64
+	value   V
+	used    atomic.Bool
+}
+
+const steps = 8 // sets that are examined for room
+
+// New returns a cache of up to size bytes for values of about mean bytes.
+func New[V any](size, mean int64) *Cache[V] {
+	n := 1
+	for int64(n)*ways/2 < size/mean {
+		n *= 2
+	}
+	c := &Cache[V]{sets: make([]set[V], n), size: size}
+	c.room.Store(size)
+	return c
+}
+
+// Bytes returns how many bytes the values take.
+func (c *Cache[V]) Bytes() int64 { return c.size - c.room.Load() }
+
+// Room returns how many bytes are left.
+func (c *Cache[V]) Room() int64 { return c.room.Load() }
+
+// place returns the set of a number of a file, and its tag.
+func (c *Cache[V]) place(file, n uint64) (*set[V], uint32) {
+	x := (n ^ file*0x9E3779B97F4A7C15) * 0xD6E8FEB86659FD93
+	return &c.sets[x>>32&uint64(len(c.sets)-1)], uint32(x) | 1
+}
+
+// Find returns the value of a number of a file, nil if it is not held.
+func (c *Cache[V]) Find(file, n uint64) *V {
+	s, tag := c.place(file, n)
+	for i := range s.tags {
+		if s.tags[i].Load() != tag {
+			continue
+		}
+		if e := s.entries[i].Load(); e != nil && e.n == n && e.file == file {
+			if !e.used.Load() {
+				e.used.Store(true)
+			}
+			return &e.value
+		}
+	}
+	return nil
+}
+
+// Want says that a value which is not held was asked for. It reports whether the value should
+// be Put: so often was it asked for, less how often others of its set were meanwhile.
+func (c *Cache[V]) Want(file, n uint64, times uint32) bool {
+	s, tag := c.place(file, n)
+	wanted := s.wanted.Load()
+	count := uint32(wanted)
+	switch {
+	case uint32(wanted>>32) == tag:
+		count++
+	case count > 1:
+		s.wanted.Store(wanted - 1)
+		return false
+	default:
+		count = 1
+	}
+	enough := count >= times
+	if enough {
+		count = 0 // if it does not stay, it must be wanted as often again
+	}
+	s.wanted.Store(uint64(tag)<<32 | uint64(count))
+	return enough && c.free(s) >= 0
+}
+
+// Put keeps a value of so many bytes, if there is room. It returns the value as Find would.
+func (c *Cache[V]) Put(file, n uint64, size int64, value V) *V {
+	e := &entry[V]{file: file, n: n, size: size, value: value}
+	for i := 0; i < steps && c.room.Load() < size; i++ {
+		s := &c.sets[c.hand.Add(1)&uint64(len(c.sets)-1)]
+		for way := range s.entries {
+			c.empty(s, way)
+		}
+	}
+	s, tag := c.place(file, n)
+	if way := c.free(s); way < 0 || c.room.Add(-size) < 0 {
+		if way >= 0 {
+			c.room.Add(size)
+		}
+	} else if s.entries[way].CompareAndSwap(nil, e) {
+		s.tags[way].Store(tag)
+	} else {
+		c.room.Add(size)
+	}
+	return &e.value
+}
+
+// free returns a way of a set that is empty, or can be made so; -1 if there is none.
+func (c *Cache[V]) free(s *set[V]) int {
+	for way := range s.entries {
+		if s.entries[way].Load() == nil {
+			return way
+		}
+	}
+	for way := range s.entries {
+		if c.empty(s, way) {
+			return way
+		}
+	}
+	return -1
+}
+
+// empty empties a way, unless its entry was found since the way was last wanted. It
+// reports whether the way is empty.
+func (c *Cache[V]) empty(s *set[V], way int) bool {
+	e := s.entries[way].Load()
+	if e == nil {
+		return true
+	}
+	if e.used.Load() {
+		e.used.Store(false)
+		return false
+	}
+	if !s.entries[way].CompareAndSwap(e, nil) {
+		return false
+	}
+	c.room.Add(e.size)
+	return true
+}
