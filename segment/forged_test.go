@@ -15,6 +15,7 @@ import (
 	"github.com/cleavestore/cleave/internal/forge"
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/randtest"
+	"github.com/cleavestore/cleave/internal/scancache"
 	"github.com/cleavestore/cleave/internal/vfs"
 )
 
@@ -61,6 +62,12 @@ const forgedLimit = 64 << 20
 // that it was made of.
 func readForged(t testing.TB, b []byte, m model) {
 	t.Helper()
+	readForgedBy(t, b, m, nil)
+	readForgedBy(t, b, m, scancache.New(1<<20))
+}
+
+func readForgedBy(t testing.TB, b []byte, m model, hot *scancache.Cache) {
+	t.Helper()
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	fsys := vfs.NewMem()
@@ -73,7 +80,7 @@ func readForged(t testing.TB, b []byte, m model) {
 			t.Fatal(err)
 		}
 	}
-	r, err := Open(fsys, "a", ReaderOptions{Mode: Pread, EPK: hashEPK, MaxRaw: 64 << 10})
+	r, err := Open(fsys, "a", ReaderOptions{Mode: Pread, EPK: hashEPK, MaxRaw: 64 << 10, ScanCache: hot, Warm: true})
 	if err != nil {
 		check(err)
 		return

@@ -12,6 +12,7 @@ import (
 
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/lz"
+	"github.com/cleavestore/cleave/internal/scancache"
 	"github.com/cleavestore/cleave/internal/vfs"
 	"github.com/cleavestore/cleave/partmap"
 )
@@ -218,7 +219,7 @@ func fill(t testing.TB, w *Writer, m model) *Properties {
 
 func open(t testing.TB, fsys vfs.FS, name string, mode Mode) *Reader {
 	t.Helper()
-	r, err := Open(fsys, name, ReaderOptions{Mode: mode, EPK: hashEPK})
+	r, err := Open(fsys, name, ReaderOptions{Mode: mode, EPK: hashEPK, ScanCache: scancache.New(1 << 20)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,7 +21,7 @@ func stretchShift(groups int64, raw uint64) (shift uint8) {
 func (c *Cursor) recall(off int64) (bool, error) {
 	r := c.r
 	cache := r.opts.ScanCache
-	if cache == nil {
+	if cache == nil || off < r.groups.Off || off >= r.groups.end() {
 		return false, nil
 	}
 	if c.held != nil {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"go/parser"
 	"go/token"
 	"os"
@@ -117,5 +118,30 @@ func TestJudged(t *testing.T) {
 		if got := judged("caught", out, "./wal T"); got != want {
 			t.Errorf("%q: %+v, want %+v", out, got, want)
 		}
+	}
+}
+
+// TestDocument: the page about tests lists all mutants, no other, and says how many there are.
+func TestDocument(t *testing.T) {
+	all, err := parse(list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "testing.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, found := strings.Cut(string(page), "\n| mutant | without it | caught by |\n")
+	table, _, _ = strings.Cut(table, "\n\n")
+	if want := fmt.Sprintf("The list has %d mutants.", len(all)); !found || !strings.Contains(string(page), want) {
+		t.Errorf("the page has a table: %t; it does not say: %s", found, want)
+	}
+	for _, m := range all {
+		if row := "| `" + m.name + "` |"; !strings.Contains(table, row) {
+			t.Errorf("the page does not list %s", m.name)
+		}
+	}
+	if rows := strings.Count(table, "\n| `"); rows != len(all) {
+		t.Errorf("the page lists %d mutants, there are %d", rows, len(all))
 	}
 }
