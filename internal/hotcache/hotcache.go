@@ -28,10 +28,11 @@ const ways = 4
 // set fills a line of memory.
 type set[V any] struct {
 	tags    [ways]atomic.Uint32 // of the entries: they tell them from most others without loading them
-	wanted  atomic.Uint64       // tag that was wanted most of late, then how often
+	wanted  [ways]atomic.Uint32 // upper 24 bits of the tags that were wanted most of late, then how often
 	entries [ways]atomic.Pointer[entry[V]]
-	_       [8]byte
 }
+
+const countMask = 0xFF // of set.wanted
 
 // entry is a value in a set. All but used is immutable.
 type entry[V any] struct {
@@ -84,26 +85,38 @@ func (c *Cache[V]) Find(file, n uint64) *V {
 }
 
 // Want says that a value which is not held was asked for. It reports whether the value should
-// be Put: so often was it asked for, less how often others of its set were meanwhile.
+// be Put: so many times, at most 255, was it asked for, less how often a fifth one of its set was
+// meanwhile (Misra and Gries, "Finding repeated elements").
 func (c *Cache[V]) Want(file, n uint64, times uint32) bool {
 	s, tag := c.place(file, n)
-	wanted := s.wanted.Load()
-	count := uint32(wanted)
-	switch {
-	case uint32(wanted>>32) == tag:
-		count++
-	case count > 1:
-		s.wanted.Store(wanted - 1)
+	tag &^= countMask
+	empty := -1
+	for i := range s.wanted {
+		switch w := s.wanted[i].Load(); {
+		case w&countMask == 0:
+			empty = i
+		case w&^countMask != tag:
+		case w&countMask+1 < times:
+			s.wanted[i].Store(w + 1)
+			return false
+		default:
+			s.wanted[i].Store(0) // if it does not stay, it must be wanted as often again
+			return c.free(s) >= 0
+		}
+	}
+	if times <= 1 {
+		return c.free(s) >= 0
+	}
+	if empty >= 0 {
+		s.wanted[empty].Store(tag | 1)
 		return false
-	default:
-		count = 1
 	}
-	enough := count >= times
-	if enough {
-		count = 0 // if it does not stay, it must be wanted as often again
+	for i := range s.wanted {
+		if w := s.wanted[i].Load(); w&countMask > 0 {
+			s.wanted[i].Store(w - 1)
+		}
 	}
-	s.wanted.Store(uint64(tag)<<32 | uint64(count))
-	return enough && c.free(s) >= 0
+	return false
 }
 
 // Put keeps a value of so many bytes, if there is room. It returns the value as Find would.
