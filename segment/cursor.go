@@ -21,10 +21,10 @@ type Cursor struct {
 	own    []byte // the open group as it is in the file, or from its columns on
 	buf    []byte // its decoded payload, unless that is raw
 	open   opened
-	held   *scancache.Stretch // of the group that was opened last; nil: it was decoded
+	held   *scancache.Stretch // that has the open group; nil: the group was decoded
 	at     int                // index of the open group in held
-	missed uint64             // one more than the number of a stretch that is not held
-	wanted bool               // missed was asked for
+	missed uint64             // one more than the number of the stretch that was looked for last and is not held; 0: none
+	wanted bool               // the cache knows that it is wanted
 	group  int64              // index of the open group, -1: not known
 	i      int                // member of open; -1: the one before, whose key is key
 	valid  bool
@@ -56,7 +56,7 @@ func (c *Cursor) Reset(r *Reader, maxSeq uint64) {
 	c.r, c.maxSeq = r, maxSeq
 	c.valid, c.err, c.lo, c.hi, c.inPlace, c.mapped, c.keys = false, nil, nil, nil, false, false, false
 	c.open.g, c.open.dict, c.open.raw = group{}, nil, nil
-	c.held, c.missed = nil, 0
+	c.held, c.missed, c.key.ID, c.ver.Body = nil, 0, nil, nil
 	c.open.off, c.key.valid, c.first.valid, c.ordinalOf = 0, false, false, 0
 	c.s.open.g, c.s.open.dict, c.s.open.raw, c.s.view = group{}, nil, nil, nil
 	if r == nil && cap(c.own)+cap(c.buf)+cap(c.s.cold) > scratchKeep {
@@ -88,8 +88,9 @@ func (c *Cursor) Complete() bool {
 	return c.valid
 }
 
-// Mapped reports whether the body of Version lies in the mapping of the file: it stays
-// there while the reader is pinned, and touching it may be a memory fault (openfile.Guard).
+// Mapped reports whether the body of Version stays where it is while the reader is pinned: in
+// the mapping of the file, where touching it may be a memory fault (openfile.Guard), or in the
+// scan cache.
 func (c *Cursor) Mapped() bool { return c.mapped || c.inPlace && c.held != nil }
 
 // First moves to the first key.

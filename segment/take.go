@@ -26,10 +26,7 @@ func (c *Cursor) Take(w *Wanted, text []byte, dst []Taken) ([]byte, []Taken) {
 	for c.plain(w) {
 		if w.InPlace = c.inPlace; c.held != nil && c.held.InRun(c.at, w) {
 			var more bool
-			if text, dst, more = c.takeHeld(w, most, text, dst); !more {
-				break
-			}
-			if !c.follow() {
+			if text, dst, more = c.takeHeld(w, most, text, dst); !more || !c.follow() {
 				break
 			}
 			continue

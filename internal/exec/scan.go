@@ -177,7 +177,7 @@ type scanner struct {
 
 	inPlace bool
 	unpin   func()   // releases the files of the cursors, if inPlace; nil: none are held
-	mapped  [][]byte // bodies of the batch that stay in mappings, nil for the others; if inPlace
+	mapped  [][]byte // bodies of the batch that stay where they are, nil for the others; if inPlace
 
 	cursors lsm.Cursor
 	found   []segment.Taken // the batch, its bytes in text
@@ -195,7 +195,9 @@ func (s *scanner) release() {
 	if s.candidates != nil {
 		s.candidates.release()
 	}
-	clear(s.mapped)
+	if s.inPlace {
+		clear(s.mapped[:cap(s.mapped)]) // an earlier batch may have been longer
+	}
 	kept := scanner{bound: s.bound, cursors: s.cursors, found: s.found[:0], text: s.text[:0], mapped: s.mapped[:0]}
 	if cap(kept.text) > 2*scanBatchBytes {
 		kept.text = nil

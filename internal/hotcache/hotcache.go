@@ -129,13 +129,12 @@ func (c *Cache[V]) Put(file, n uint64, size int64, value V) *V {
 		}
 	}
 	s, tag := c.place(file, n)
-	if way := c.free(s); way < 0 || c.room.Add(-size) < 0 {
-		if way >= 0 {
-			c.room.Add(size)
-		}
-	} else if s.entries[way].CompareAndSwap(nil, e) {
+	way := c.free(s)
+	switch {
+	case way < 0:
+	case c.room.Add(-size) >= 0 && s.entries[way].CompareAndSwap(nil, e):
 		s.tags[way].Store(tag)
-	} else {
+	default:
 		c.room.Add(size)
 	}
 	return &e.value

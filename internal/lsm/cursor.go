@@ -419,7 +419,7 @@ func (m *Cursor) Top() (*item.Key, *item.Version) {
 	return s.key, s.ver
 }
 
-// Mapped says whether the body of top lies in the mapping of a file.
+// Mapped says whether the body of top stays where it is: see segment.Cursor.Mapped.
 func (m *Cursor) Mapped() bool {
 	s := &m.sources[m.current]
 	return s.run != nil && s.seg.Mapped()
