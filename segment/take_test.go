@@ -3,6 +3,7 @@ package segment
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -157,6 +158,40 @@ func TestHeldTogether(t *testing.T) {
 		})
 	}
 	wg.Wait()
+}
+
+// TestHeldSize: what is held takes at most 1.2 times the size of documents of 1.4 KB, and twice that of documents of 100
+// bytes (docs/sizing.md).
+func TestHeldSize(t *testing.T) {
+	for _, c := range []struct {
+		body  int
+		times float64
+	}{{1400, 1.2}, {100, 2}} {
+		var m model
+		for i := range 1 << 20 / c.body {
+			id := fmt.Sprintf("%08d", i)
+			body := bytes.Repeat([]byte("x"), c.body)
+			copy(body, `{"id":"`+id+`","pk":"p"`)
+			m = append(m, entry{newKey(encodeKey("p"), id), item.Version{Seq: uint64(i + 1), Modified: 1700000000000, Body: body}})
+		}
+		fsys := vfs.NewMem()
+		write(t, fsys, "a", m, WriterOptions{Dictionary: testDictionary(t)})
+		hot := scancache.New(64 << 20)
+		r, err := Open(fsys, "a", ReaderOptions{EPK: hashEPK, ScanCache: hot, Warm: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Release()
+		for range 5 {
+			cur := r.Cursor(math.MaxUint64)
+			for ok := cur.First(); ok; ok = cur.Next() {
+			}
+		}
+		raw := float64(r.props.RawBytes)
+		if n := float64(hot.Bytes()); n < raw || n > c.times*raw {
+			t.Errorf("documents of %d bytes: what is held takes %.2f times their size, at most %.2f are promised", c.body, n/raw, c.times)
+		}
+	}
 }
 
 // plainly makes a model in which groups with nothing but documents are frequent, if keys have one version each.
