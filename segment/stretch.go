@@ -21,7 +21,8 @@ func stretchShift(groups int64, raw uint64) (shift uint8) {
 func (c *Cursor) recall(off int64) (bool, error) {
 	r := c.r
 	cache := r.opts.ScanCache
-	if cache == nil || off < r.groups.Off || off >= r.groups.end() {
+	if cache == nil || off < r.groups.Off || off >= r.groups.end() { // as a forged table may say
+		c.held = nil
 		return false, nil
 	}
 	if c.held != nil {

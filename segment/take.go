@@ -24,7 +24,7 @@ type (
 func (c *Cursor) Take(w *Wanted, text []byte, dst []Taken) ([]byte, []Taken) {
 	o, began, most := &c.open, len(dst), len(dst)+w.Most
 	for c.plain(w) {
-		if w.InPlace = c.inPlace; c.held != nil && c.held.InRun(c.at, w) {
+		if c.held != nil && c.held.InRun(c.at, w) {
 			var more bool
 			if text, dst, more = c.takeHeld(w, most, text, dst); !more || !c.follow() {
 				break

@@ -226,7 +226,7 @@ func checkTake(t *testing.T, r *Reader, m model, rng *rand.Rand, round int, inPl
 	var text []byte
 	var taken []Taken
 	for ok := c.First(); ok; ok = c.Next() {
-		k, w := c.Key().Clone(), Wanted{Written: written, Most: 1 + rng.IntN(200), Bytes: 1 + rng.IntN(20_000)}
+		k, w := c.Key().Clone(), Wanted{Written: written, Most: 1 + rng.IntN(200), Bytes: 1 + rng.IntN(20_000), InPlace: inPlace}
 		c.KeysFirst(rng.IntN(2) == 0)
 		if rng.IntN(3) == 0 {
 			w.Edge = want[rng.IntN(len(want))].key.ID

@@ -566,7 +566,7 @@ func (s *scanner) copied(b []byte) segment.Part {
 // takeMany adds items to the batch, as many as lsm.Cursor.Take gives, and returns how many. If the batch is full the
 // cursors are at the last of them, else behind it.
 func (s *scanner) takeMany(past lifetime.Past) (n int, full bool) {
-	w := segment.Wanted{Written: past.Before, Most: min(s.left, scanBatchItems) - len(s.found), Bytes: scanBatchBytes}
+	w := segment.Wanted{Written: past.Before, Most: min(s.left, scanBatchItems) - len(s.found), Bytes: scanBatchBytes, InPlace: s.inPlace, Bodies: s.mapped}
 	if s.onlyKey && s.ids.Hi != "" {
 		w.Edge = bytesOfID(s.ids.Hi)
 	}
@@ -576,7 +576,6 @@ func (s *scanner) takeMany(past lifetime.Past) (n int, full bool) {
 		k, _ := s.cursors.Top()
 		pk = s.copied(k.PK)
 	}
-	w.Bodies = s.mapped
 	s.text, s.found, full = s.cursors.Take(&w, s.text, s.found)
 	s.mapped = w.Bodies
 	if n = len(s.found) - from; n == 0 {

@@ -27,8 +27,8 @@ type Wanted struct {
 	Most    int    // so many at most
 	Bytes   int    // none, when the text has so many
 
-	// InPlace says that a body may stay where it is. Then Bodies has those of the documents that do, at
-	// their places among all that were taken, and nil for those in the text. It may end before the last document.
+	// InPlace says that bodies may stay where they are. Those that do are put into Bodies, at the places of their
+	// documents among all that were taken; it has nil for those in the text, and may end before the last document.
 	InPlace bool
 	Bodies  [][]byte
 }
@@ -39,9 +39,9 @@ func (s *Stretch) InRun(i int, w *Wanted) bool {
 	return run >= 0 && s.runs[run].mod >= w.Written
 }
 
-// Take appends documents to text and dst, until dst has so many as most: of a run those from member i of group g on. It
-// returns the member of the group that it took last, and whether that is the last of the run. If it takes
-// none, dst is as it was.
+// Take appends documents of a run to text and dst, from member i of group g on, until dst has so many as most. It
+// returns the group and the member of the last that it took, and whether that is the last of the run. If it
+// takes none, dst is as it was.
 func (s *Stretch) Take(g, i int, w *Wanted, most int, text []byte, dst []Taken) (_ []byte, _ []Taken, group, member int, whole bool) {
 	run := &s.runs[s.groups[g].run]
 	from := int(s.groups[g].doc) + i
