@@ -13,7 +13,7 @@
 // workloads on a store run in processes of its own, which are this program started
 // again: the buffered ones that follow each other in one, each other one alone. Before a
 // process starts, the files of the store are read once, so that they are in the page cache.
-// Before its first workload that reads, all documents are scanned once through the store, so
+// Before its first workload that reads, all documents are scanned four times through the store, so
 // that its own cache is filled and its mapping is known to the processor. Stores take turns,
 // and each turn is repeated. The tables have the median of the repeats and their spread.
 //

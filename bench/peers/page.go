@@ -121,7 +121,10 @@ func leastRatio(v rowValues) (store string, least float64) {
 	return store, least
 }
 
-// printSizes writes the ratios of the container cleave with documents of other sizes.
+// pageContainers are those of Cleave that a page has of fewer documents. The second takes part in scans alone.
+var pageContainers = []string{"cleave", "cleave-cache"}
+
+// printSizes writes the ratios of pageContainers with documents of other sizes.
 func (p *publication) printSizes(w io.Writer) {
 	t := table{rows: [][]string{{""}}}
 	for _, s := range p.sizes {
@@ -132,9 +135,16 @@ func (p *publication) printSizes(w io.Writer) {
 		for _, s := range p.sizes {
 			cell := ""
 			for _, v := range s.Rows {
-				if ratio, ok := v.Ratios["cleave"]; ok && v.Name == row.name {
-					cell, found = fmt.Sprintf("%s (%s %s)", number(ratio), v.Best, measured(v.Values[v.Best], v.Unit)), true
+				if v.Name != row.name || len(v.Ratios) == 0 {
+					continue
 				}
+				var ratios []string
+				for _, name := range pageContainers {
+					if ratio, ok := v.Ratios[name]; ok {
+						ratios = append(ratios, number(ratio))
+					}
+				}
+				cell, found = fmt.Sprintf("%s (%s %s)", strings.Join(ratios, "; "), v.Best, measured(v.Values[v.Best], v.Unit)), true
 			}
 			line = append(line, cell)
 		}
@@ -165,7 +175,7 @@ func publish(ctx context.Context, file string, r run) error {
 		small.scale.Shape = s.shape
 		small.scale.Documents = max(r.scale.Documents/10, partitionItems)
 		small.scale.Repeats = min(r.scale.Repeats, 2)
-		small.candidates = slices.DeleteFunc(slices.Clone(r.candidates), func(c candidate) bool { return c.ours && c.name != "cleave" || c.probe })
+		small.candidates = slices.DeleteFunc(slices.Clone(r.candidates), func(c candidate) bool { return c.ours && !slices.Contains(pageContainers, c.name) || c.probe })
 		sized, err := small.measure(ctx, fmt.Sprintf("size-%d", at), steps)
 		if err != nil {
 			return err

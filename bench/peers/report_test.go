@@ -29,7 +29,14 @@ func newTestReport() *report {
 	add("load", "slow", figureSettle, 8)
 	add("load", "fast", figureSettle, 2)
 	add("read-uniform-2", "cleave", figureRate, 1800)
-	return newReport("go run .", measure.Machine{}, scale{Duration: time.Second}, []candidate{store("cleave", true), store("slow", false), store("fast", false)}, samples)
+	add("load", "cleave-cache", figureSettle, 5)
+	add("scan-partition", "cleave", figureRate, 30)
+	add("scan-partition", "cleave-cache", figureRate, 60)
+	add("scan-partition", "fast", figureRate, 40)
+	cached := store("cleave-cache", true)
+	cached.scansOnly = true
+	stores := []candidate{store("cleave", true), cached, store("slow", false), store("fast", false)}
+	return newReport("go run .", measure.Machine{}, scale{Duration: time.Second}, stores, samples)
 }
 
 func TestReport(t *testing.T) {
@@ -54,10 +61,11 @@ func TestReport(t *testing.T) {
 	var text bytes.Buffer
 	r.print(&text)
 	for _, want := range []string{
-		"| point read, uniform   |      fast | 400/s |   2.50 |\n",
-		"| settle after the load |      fast | 2.00 s |   0.50 |\n",
+		"| point read, uniform   |      fast | 400/s |   2.50 | |\n",
+		"| settle after the load |      fast | 2.00 s |   0.50 | |\n",
+		"| scan of a partition of 1,000 | fast | 40.0/s | 0.75 | 1.50 |\n",
 		"- settle after the load: fast 2.00 s; cleave 0.50\n",
-		"| point read, uniform               | /s | 1,000 ±15 % |  100 | 400 ±25 % |\n",
+		"| point read, uniform               | /s | 1,000 ±15 % |  | 100 | 400 ±25 % |\n",
 		"- **slow** (slow 1): as it is.\n",
 	} {
 		if squeezed(want) != "" && !strings.Contains(squeezed(text.String()), squeezed(want)) {
@@ -87,11 +95,11 @@ func TestPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	page := squeezed(string(text))
-	lost, led := strings.Index(page, "| settle after the load | fast | 2.00 s | 0.50 |"), strings.Index(page, "| point read, uniform | fast | 400/s | 2.50 |")
+	lost, led := strings.Index(page, "| settle after the load | fast | 2.00 s | 0.50 | |"), strings.Index(page, "| point read, uniform | fast | 400/s | 2.50 | |")
 	if lost < 0 || led < lost {
 		t.Errorf("the lost row is at %d, the other at %d of\n%s", lost, led, page)
 	}
-	for _, want := range []string{"# Title\n", "Why.\n", "| point read, uniform | 2.50 (fast 400/s) |", "`go run .` on ", "<!-- end: run -->\nend\n"} {
+	for _, want := range []string{"# Title\n", "Why.\n", "| point read, uniform | 2.50 (fast 400/s) |", "| scan of a partition of 1,000 | 0.75; 1.50 (fast 40.0/s) |", "| settle after the load | 0.50 (fast 2.00 s) |", "`go run .` on ", "<!-- end: run -->\nend\n"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("no %q in\n%s", want, page)
 		}

@@ -70,6 +70,8 @@ type storeInfo struct {
 	Settings string `json:"settings"`
 	Ours     bool   `json:"ours,omitempty"`
 	Probe    bool   `json:"probe,omitempty"`
+	// ScansOnly: it is loaded for its scans, and its load is no figure.
+	ScansOnly bool `json:"scans_only,omitempty"`
 }
 
 // rowValues are the values of a row. Ratios are above 1 where Cleave is ahead
@@ -102,7 +104,7 @@ func (v value) spread() float64 {
 func newReport(command string, machine measure.Machine, s scale, chosen []candidate, samples []sample) *report {
 	r := &report{V: 1, Command: command, Machine: machine, Scale: s, Samples: samples}
 	for _, c := range chosen {
-		r.Stores = append(r.Stores, storeInfo{Name: c.name, Version: c.about(), Settings: c.settings, Ours: c.ours, Probe: c.probe})
+		r.Stores = append(r.Stores, storeInfo{Name: c.name, Version: c.about(), Settings: c.settings, Ours: c.ours, Probe: c.probe, ScansOnly: c.scansOnly})
 	}
 	for _, line := range tableRows {
 		if values := r.values(line); len(values.Values) > 0 {
@@ -117,7 +119,7 @@ func (r *report) values(line row) rowValues {
 	v := rowValues{Name: line.name, Unit: line.unit, Lower: line.lower, Values: make(map[string]value)}
 	for _, s := range r.Stores {
 		x, ok := r.value(s.Name, line.step, line.figure)
-		if !ok {
+		if !ok || s.ScansOnly && line.step == "load" {
 			continue
 		}
 		if line.over != "" {

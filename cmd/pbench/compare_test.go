@@ -145,3 +145,16 @@ func TestCompareOverlap(t *testing.T) {
 	s.do(t, cli.ExitOK, "compare", old, now)
 	wants(t, s.out.String(), "+8.8 %  better", "2 better, 0 worse, 3 without")
 }
+
+// TestCompareScanCache: two runs that differ in the memory for scans are not taken as alike.
+func TestCompareScanCache(t *testing.T) {
+	dir := t.TempDir()
+	a, b := filepath.Join(dir, "a.json"), filepath.Join(dir, "b.json")
+	s := newSession(t)
+	run := []string{"run", "--docs", "50", "--ops", "50", "--warmup", "0s", "--closed", "--json"}
+	s.do(t, cli.ExitOK, append(run, a)...)
+	s.do(t, cli.ExitOK, append(run, b, "--scan-cache", "1MiB")...)
+	wants(t, s.out.String(), "memory budget 256 MiB, scan cache 1.00 MiB, ")
+	s.do(t, cli.ExitOK, "compare", a, b)
+	wants(t, s.out.String(), "scan cache differs: unknown, then 1.00 MiB")
+}

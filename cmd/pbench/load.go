@@ -195,7 +195,7 @@ func (l *loadCommand) Run(ctx context.Context, env *harness.Environment) (err er
 	figures.From = &host
 	figures.Run = &settings{
 		Container: l.Container, Documents: result.Documents, Partitions: partitions, Seconds: harness.Round(result.Elapsed.Seconds(), 3),
-		Durability: l.Durability.String(), MemoryBudget: int64(l.MemoryBudget), Seed: l.Seed,
+		Durability: l.Durability.String(), MemoryBudget: int64(l.MemoryBudget), ScanCache: int64(l.ScanCache), Seed: l.Seed,
 	}
 	return l.JSON.Write(env, newLoadReport(&result, figures))
 }

@@ -333,7 +333,7 @@ func settingsTable(runs []*recorded) pageTable {
 		}
 		t.Head = append(t.Head, name)
 	}
-	for _, name := range []string{"documents", "document size", "partitions", "mix", "keys", "loop", "rate", "workers", "durability", "memory budget", "ttl", "revision", "Go", "platform", "CPU", "cores", "GOMAXPROCS", "file system"} {
+	for _, name := range []string{"documents", "document size", "partitions", "mix", "keys", "loop", "rate", "workers", "durability", "memory budget", "scan cache", "ttl", "revision", "Go", "platform", "CPU", "cores", "GOMAXPROCS", "file system"} {
 		row, some := []string{name}, false
 		for _, r := range runs {
 			value := r.report.depends()[name]

@@ -313,7 +313,7 @@ func (r *runFlags) perform(ctx context.Context, b *benchmark, engine *harness.En
 	f.Run = &settings{
 		Container: t.Name, Documents: documents, Partitions: partitions,
 		Mix: b.workload.Mix.String(), Keys: b.workload.Keys.String(), Loop: f.Loop.Kind, Rate: harness.Round(perSecond, 1), Workers: b.Workers,
-		Seconds: harness.Round(o.Elapsed.Seconds(), 3), Durability: engine.Durability.String(), MemoryBudget: int64(engine.MemoryBudget),
+		Seconds: harness.Round(o.Elapsed.Seconds(), 3), Durability: engine.Durability.String(), MemoryBudget: int64(engine.MemoryBudget), ScanCache: int64(engine.ScanCache),
 		Seed: b.seed, Interrupted: o.Interrupted, Command: commandLine(b.env.Name, b.env.Args),
 	}
 	if g, ok := t.Docs.(*measure.Generated); ok {
@@ -438,6 +438,7 @@ type settings struct {
 	Seconds      float64 `json:"seconds"`
 	Durability   string  `json:"durability"`
 	MemoryBudget int64   `json:"memory_budget_bytes"`
+	ScanCache    int64   `json:"scan_cache_bytes,omitempty"` // 0: the engine's default
 	Seed         uint64  `json:"seed"`
 	Interrupted  bool    `json:"interrupted,omitempty"`
 	Command      string  `json:"command,omitempty"`
@@ -450,12 +451,16 @@ func (s *settings) print(w io.Writer, name string) {
 	if s.Interrupted {
 		note = ", INTERRUPTED"
 	}
+	memory := "memory budget " + humanize.Bytes(s.MemoryBudget)
+	if s.ScanCache > 0 {
+		memory += ", scan cache " + humanize.Bytes(s.ScanCache)
+	}
 	loop := s.Loop + " loop"
 	if s.Rate > 0 {
 		loop += " at " + harness.FormatRate(s.Rate)
 	}
 	fmt.Fprintf(w, "%s in %s; %s (%s), %s keys, seed %d\n", harness.Plural(s.Documents, "document"), harness.Plural(s.Partitions, "physical partition"),
 		name, s.Mix, s.Keys, s.Seed)
-	fmt.Fprintf(w, "%s, %s, %s, memory budget %s, %s s%s\n",
-		harness.Plural(s.Workers, "worker"), loop, s.Durability, humanize.Bytes(s.MemoryBudget), humanize.Number(s.Seconds), note)
+	fmt.Fprintf(w, "%s, %s, %s, %s, %s s%s\n",
+		harness.Plural(s.Workers, "worker"), loop, s.Durability, memory, humanize.Number(s.Seconds), note)
 }

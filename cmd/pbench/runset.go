@@ -136,6 +136,9 @@ func (r *report) depends() map[string]string {
 	if s.MemoryBudget > 0 { // results of older builds have it under another name
 		d["memory budget"] = humanize.Bytes(s.MemoryBudget)
 	}
+	if s.ScanCache > 0 {
+		d["scan cache"] = humanize.Bytes(s.ScanCache)
+	}
 	if s.Sizes != "" {
 		d["document size"] = s.Sizes
 	}

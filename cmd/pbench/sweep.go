@@ -111,7 +111,7 @@ func (s *sweepCommand) sweep(ctx context.Context, b *benchmark) (*sweepReport, e
 	rep := &sweepReport{V: 1, Workload: b.workload.Name, Machine: &host, Run: &settings{
 		Container: t.Name, Documents: t.Docs.Count(), Partitions: t.Container.Def().Partitions,
 		Mix: b.workload.Mix.String(), Keys: b.workload.Keys.String(), Loop: openLoop, Workers: b.Workers,
-		Seconds: s.Duration.Seconds(), Durability: s.Durability.String(), MemoryBudget: int64(s.MemoryBudget), Seed: s.Seed,
+		Seconds: s.Duration.Seconds(), Durability: s.Durability.String(), MemoryBudget: int64(s.MemoryBudget), ScanCache: int64(s.ScanCache), Seed: s.Seed,
 	}}
 	for _, c := range s.SLO {
 		rep.SLO = append(rep.SLO, c.text)
