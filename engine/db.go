@@ -230,7 +230,7 @@ func (db *DB) fail(cause error) {
 	}
 }
 
-// uncertain returns an error of the log or of a manifest. It fails the store if the error
+// uncertain returns an error of the log or of a manifest, or nil. It fails the store if the error
 // leaves open what is durable. wal.ErrStalled does not: the log still has the records
 // that wait for space, and writes them once there is space.
 func (db *DB) uncertain(err error) error {
@@ -350,10 +350,7 @@ func (db *DB) beginLog(first uint64) error {
 // storeManifestLocked makes a change of the store manifest durable. structure is locked.
 func (db *DB) storeManifestLocked(e *manifest.Edit) error {
 	e.LastSeq = max(e.LastSeq, db.log.LastSeq())
-	if err := db.storeManifest.dir.Edit(&db.storeManifest.state, e); err != nil {
-		return db.uncertain(err)
-	}
-	return nil
+	return db.uncertain(db.storeManifest.dir.Edit(&db.storeManifest.state, e))
 }
 
 // reserveSequences raises the limit in the store manifest before the log
@@ -378,6 +375,8 @@ func (db *DB) abandon() {
 		}
 	}
 	db.env.Reclaim.RetryRemovals()
+	db.hot.Drop() // the caller may go on to refer to the DB
+	db.env.Reader.ScanCache.Drop()
 	if db.log != nil {
 		db.log.Close() // does nothing if prepareClose has closed it
 	}

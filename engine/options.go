@@ -92,14 +92,14 @@ type Options struct {
 	ReadOnly bool
 	// MemoryBudget bounds, in bytes, the sum of write buffers, the indexes that queries
 	// make of them, documents kept decoded because they are read often (an eighth), and
-	// scratch memory. At least 16 MiB. 0: 256 MiB. Other documents that are read come from
+	// scratch memory. 16 MiB to 1 TiB. 0: 256 MiB. Other documents that are read come from
 	// mapped files and count towards the page cache, not towards the budget. Copies of
 	// single documents in flushes, compactions and calls come on top: allow some 40 times the
 	// largest document, and 4 times for each concurrent write. A read-only store holds the
 	// writes that only the log has, up to LogBytes, and their indexes.
 	MemoryBudget int64
 	// ScanCacheBytes is memory beside MemoryBudget for documents kept decoded because scans read
-	// them often. 0: half of the eighth of MemoryBudget. Negative: none.
+	// them often, at most 1 TiB. 0: half of the eighth of MemoryBudget. Negative: none.
 	ScanCacheBytes int64
 	// Durability of writes that do not ask for another. Zero: Synced.
 	Durability Durability
@@ -218,6 +218,7 @@ const (
 const (
 	defaultMemoryBudget = 256 << 20
 	minMemoryBudget     = 16 << 20
+	maxMemory           = 1 << 40
 	defaultLogFileBytes = 64 << 20
 	minLogFileBytes     = 64 << 10
 	defaultLogBytes     = 256 << 20
@@ -251,8 +252,8 @@ func (o *Options) withDefaults() (Options, error) {
 		v                      *int64
 		otherwise, least, most int64
 	}{
-		{"MemoryBudget", &out.MemoryBudget, 0, minMemoryBudget, math.MaxInt64},
-		{"ScanCacheBytes", &out.ScanCacheBytes, out.MemoryBudget / 16, math.MinInt64, math.MaxInt64},
+		{"MemoryBudget", &out.MemoryBudget, 0, minMemoryBudget, maxMemory},
+		{"ScanCacheBytes", &out.ScanCacheBytes, out.MemoryBudget / 16, math.MinInt64, maxMemory},
 		{"LogFileBytes", &out.LogFileBytes, defaultLogFileBytes, minLogFileBytes, 1 << 30},
 		{"LogBytes", &out.LogBytes, max(defaultLogBytes, 2*out.arenaBytes()), 0, math.MaxInt64},
 		{"CompactionBytesPerSecond", &out.CompactionBytesPerSecond, 0, 0, math.MaxInt64},

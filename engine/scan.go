@@ -46,7 +46,7 @@ type ScanOptions struct {
 	// unnoticed; a device that fails while the loop reads a mapped document ends the process.
 	InPlace bool
 	// Charge, if not nil, is increased by what the scan costs, in request units: the
-	// cost of all items that were read ahead, and of visits to partitions without any.
+	// cost of all items that were read ahead (in place up to 256), and of visits to partitions without any.
 	Charge *float64
 	Within Scope // of ScanAll: AllPartitions, which the zero Scope stands for too, or OfRange
 }

@@ -318,6 +318,9 @@ func (r *Reader) Acquire() { r.refs.Add(1) }
 func (r *Reader) Release() {
 	if r.refs.Add(-1) == 0 {
 		r.file.Close()
+		r.firsts.Store(nil) // a store that was closed may still be referred to
+		r.ix.loaded.Store(nil)
+		r.verified.Forget()
 	}
 }
 

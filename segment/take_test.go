@@ -276,3 +276,30 @@ func checkTake(t *testing.T, r *Reader, m model, rng *rand.Rand, round int, inPl
 	}
 	return together
 }
+
+// TestReleased: what searches made of a file goes with the last reference, also while the caller has the Reader.
+func TestReleased(t *testing.T) {
+	fsys, rng := vfs.NewMem(), randtest.New(t)
+	m := plainly(rng, maker{rng: rng, levels: 1, partitions: 2, ids: 200, versions: 1, body: noise(1000)})
+	write(t, fsys, "a", m, WriterOptions{Compression: None})
+	r, err := Open(fsys, "a", ReaderOptions{Mode: Map, EPK: hashEPK})
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept := func() []bool { return []bool{r.firsts.Load() != nil, r.ix.loaded.Load() != nil} }
+	var c Cursor
+	c.Reset(r, math.MaxUint64)
+	for i := range m {
+		k := m[i].key
+		k.ID = append(slices.Clone(k.ID), 0) // which the locator does not know
+		c.SeekGE(&k)
+	}
+	c.Reset(nil, 0)
+	if slices.Contains(kept(), false) {
+		t.Fatalf("searches made nothing: %v", kept())
+	}
+	r.Release()
+	if slices.Contains(kept(), true) {
+		t.Errorf("a released reader keeps what searches made: %v", kept())
+	}
+}

@@ -140,6 +140,17 @@ func (c *Cache[V]) Put(file, n uint64, size int64, value V) *V {
 	return &e.value
 }
 
+// Drop drops all values. One that is Put at the same time may stay.
+func (c *Cache[V]) Drop() {
+	for i := range c.sets {
+		for way := range c.sets[i].entries {
+			if e := c.sets[i].entries[way].Swap(nil); e != nil {
+				c.room.Add(e.size)
+			}
+		}
+	}
+}
+
 // free returns a way of a set that is empty, or can be made so; -1 if there is none.
 func (c *Cache[V]) free(s *set[V]) int {
 	for way := range s.entries {

@@ -142,3 +142,20 @@ func TestConcurrent(t *testing.T) {
 		t.Errorf("%d bytes, %d in sets", n, cache.held())
 	}
 }
+
+// TestDrop: nothing is held after Drop, all room is there again, and a cache goes on to work.
+func TestDrop(t *testing.T) {
+	cache := New[uint64](64*bytesOfValue, bytesOfValue)
+	for range 2 {
+		for n := range uint64(1000) {
+			ask(t, cache, 1, n, 1)
+		}
+		if cache.held() == 0 || cache.Bytes() != cache.held() {
+			t.Fatalf("%d bytes are held, Bytes %d", cache.held(), cache.Bytes())
+		}
+		cache.Drop()
+		if cache.held() != 0 || cache.Bytes() != 0 || cache.Room() != 64*bytesOfValue {
+			t.Fatalf("after Drop: %d bytes are held, Bytes %d, Room %d", cache.held(), cache.Bytes(), cache.Room())
+		}
+	}
+}

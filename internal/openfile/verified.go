@@ -37,6 +37,9 @@ func (v *Verified) Has(view *View, off int64) bool {
 	return mark != 0 && places.words[word].Load()>>shift%VerifiedLeast == mark
 }
 
+// Forget gives the memory back.
+func (v *Verified) Forget() { v.of.Store(nil) }
+
 // Note says that the n bytes at off were verified in the view; nil: nowhere. The first note for a view
 // allocates a 256th of the size of the file.
 func (v *Verified) Note(view *View, off, n int64) {

@@ -41,6 +41,9 @@ func New(size int64) *Cache { return &Cache{hotcache.New[row](size, meanBytes)} 
 // Bytes returns how many bytes the items take.
 func (c *Cache) Bytes() int64 { return c.rows.Bytes() }
 
+// Drop drops all items. One that is noted at the same time may stay.
+func (c *Cache) Drop() { c.rows.Drop() }
+
 // Find returns the newest version of a key in a file, if it is held. The body stays
 // valid as long as it is referred to, and must not be written.
 func (c *Cache) Find(file uint64, k *item.Key, hash uint64) *item.Version {

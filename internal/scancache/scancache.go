@@ -61,6 +61,13 @@ func (c *Cache) Bytes() int64 {
 	return c.stretches.Bytes()
 }
 
+// Drop drops all stretches. One that is Put at the same time may stay.
+func (c *Cache) Drop() {
+	if c != nil {
+		c.stretches.Drop()
+	}
+}
+
 // Find returns a stretch, nil if it is not held.
 func (c *Cache) Find(file, n uint64) *Stretch { return c.stretches.Find(file, n) }
 
