@@ -146,7 +146,7 @@ func execute(ctx context.Context, args []string) int {
 		plan, err = choose(allSteps, *steps, func(s step) string { return s.name })
 	}
 	if err == nil {
-		err = errors.Join(harness.OutsideStores("--out", *out), harness.OutsideStores("--dir", *dir))
+		err = errors.Join(harness.OutsideStores("--out", *out), harness.OutsideStores("--dir", *dir), harness.OutsideStores("--page", *page))
 	}
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "peers: %v\n", err)

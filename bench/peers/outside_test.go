@@ -9,7 +9,7 @@ import (
 )
 
 // TestOutsideStores: neither the results nor the stores of a run get into a store that is there. The same command with a place outside
-// of it goes on to its measurements.
+// of it goes on to its measurements. A page that cannot take the results ends the command before them.
 func TestOutsideStores(t *testing.T) {
 	db := filepath.Join(t.TempDir(), "db")
 	opened, err := engine.Open(t.Context(), db, nil)
@@ -33,6 +33,22 @@ func TestOutsideStores(t *testing.T) {
 		}
 		if _, err := os.Lstat(inside); !os.IsNotExist(err) {
 			t.Errorf("%s: %s was made: %v", tc.name, inside, err)
+		}
+	}
+	page := filepath.Join(outside, "page.md")
+	if err := os.WriteFile(page, []byte("# No parts\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		page   string
+		status int
+	}{{inside, 2}, {page, 1}, {page + "x", 1}} {
+		out := filepath.Join(outside, "page")
+		if got := execute(t.Context(), []string{"--docs", "1000", "--page", tc.page, "--out", out, "--dir", outside}); got != tc.status {
+			t.Errorf("page %s: status %d, want %d", tc.page, got, tc.status)
+		}
+		if _, err := os.Lstat(out); !os.IsNotExist(err) {
+			t.Errorf("page %s: the run has begun: %v", tc.page, err)
 		}
 	}
 	if _, err := os.Stat(filepath.Join(outside, "out", "full.json")); err != nil {

@@ -42,10 +42,24 @@ type sizedReport struct {
 	*report
 }
 
-// write brings the parts of a page up to date that a run makes. Each part lies between
+// readPage reads a page, and checks that it has all parts that a run makes. Each part lies between
 // two comments, "<!-- begin: NAME -->" and "<!-- end: NAME -->".
-func (p *publication) write(file string) error {
+func readPage(file string) ([]byte, error) {
 	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range []string{"results", "sizes", "run"} {
+		if _, err := replacePart(text, name, nil); err != nil {
+			return nil, fmt.Errorf("%s: %w", file, err)
+		}
+	}
+	return text, nil
+}
+
+// write brings the parts of a page up to date that a run makes.
+func (p *publication) write(file string) error {
+	text, err := readPage(file)
 	if err != nil {
 		return err
 	}
@@ -161,6 +175,9 @@ func (p *publication) printSizes(w io.Writer) {
 
 // publish measures what a page tells of, and brings the page and its picture up to date.
 func publish(ctx context.Context, file string, r run) error {
+	if _, err := readPage(file); err != nil {
+		return err // before the hours that the run takes
+	}
 	main, err := r.measure(ctx, "full", allSteps)
 	if err != nil {
 		return err
