@@ -42,37 +42,40 @@ type sizedReport struct {
 	*report
 }
 
-// readPage reads a page, and checks that it has all parts that a run makes. Each part lies between
-// two comments, "<!-- begin: NAME -->" and "<!-- end: NAME -->".
+// pageParts are the parts of a page that a run makes. Each lies between two comments,
+// "<!-- begin: NAME -->" and "<!-- end: NAME -->".
+var pageParts = []struct {
+	name  string
+	print func(*publication, io.Writer)
+}{
+	{"results", func(p *publication, w io.Writer) { p.main.printStanding(w) }},
+	{"sizes", (*publication).printSizes},
+	{"run", func(p *publication, w io.Writer) { p.main.printRun(w) }},
+}
+
+// readPage reads a page, and checks that it has all parts.
 func readPage(file string) ([]byte, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
 		return nil, err
 	}
-	for _, name := range []string{"results", "sizes", "run"} {
-		if _, err := replacePart(text, name, nil); err != nil {
+	for _, part := range pageParts {
+		if _, err := replacePart(text, part.name, nil); err != nil {
 			return nil, fmt.Errorf("%s: %w", file, err)
 		}
 	}
 	return text, nil
 }
 
-// write brings the parts of a page up to date that a run makes.
+// write brings the parts of a page up to date.
 func (p *publication) write(file string) error {
 	text, err := readPage(file)
 	if err != nil {
 		return err
 	}
-	for _, part := range []struct {
-		name  string
-		print func(io.Writer)
-	}{
-		{"results", p.main.printStanding},
-		{"sizes", p.printSizes},
-		{"run", p.main.printRun},
-	} {
+	for _, part := range pageParts {
 		var b bytes.Buffer
-		part.print(&b)
+		part.print(p, &b)
 		if text, err = replacePart(text, part.name, b.Bytes()); err != nil {
 			return fmt.Errorf("%s: %w", file, err)
 		}
