@@ -3,8 +3,10 @@ package engine
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 
+	"github.com/cleavestore/cleave/internal/manifest"
 	"github.com/cleavestore/cleave/internal/vfs"
 )
 
@@ -63,4 +65,69 @@ func (s *stage) killedThenCut(survivors *survivors, killed *vfs.Mem, seed uint64
 		}
 	}
 	return nil
+}
+
+// TestKilledBeforeDirectorySync kills the process before each sync of a partition's directory in
+// turn: the next open finds manifests and files whose names a power cut still takes away. It
+// must rely on none of them before it has made them durable itself. A power cut follows as soon
+// as it is open, and another one after its close.
+func TestKilledBeforeDirectorySync(t *testing.T) {
+	ctx := context.Background()
+	const documents = 60
+	all := func(c *Container, killed, written int) {
+		t.Helper()
+		for i := range written {
+			if _, err := c.Read(ctx, StringKey("a"), fmt.Sprint(i)); err != nil {
+				t.Fatalf("killed before sync %d: document %d of %d: %v", killed, i, written, err)
+			}
+		}
+	}
+	for n := 1; ; n++ {
+		mem := vfs.NewMem()
+		faulty := vfs.NewFaulty(mem)
+		db, c := openStore(t, testOptions(faulty))
+		var killed *vfs.Mem
+		syncs := 0
+		faulty.SetHook(func(call vfs.Call) error {
+			if call.Op == vfs.OpSyncDir && strings.HasPrefix(call.Name, manifest.PartitionsDir+"/") {
+				syncs++
+			}
+			if syncs < n {
+				return nil
+			}
+			if killed == nil {
+				killed = mem.Kill()
+			}
+			return vfs.ErrStopped
+		})
+		written := 0
+		for range 3 {
+			for range documents / 3 {
+				if _, err := c.Upsert(ctx, smallDocument(fmt.Sprint(written), "a", 1000), nil); err != nil {
+					break
+				}
+				written++
+			}
+			if db.Flush(ctx) != nil {
+				break
+			}
+		}
+		db.Compact(ctx)
+		db.Close()
+		if killed == nil {
+			if n < 4 {
+				t.Fatalf("the directories of partitions are synced %d times, want one for each flush and the compaction", n-1)
+			}
+			return
+		}
+		db, c = openStore(t, testOptions(killed))
+		all(c, n, written)
+		cut := killed.Crash(vfs.CrashOptions{Keep: vfs.KeepNone})
+		must(t, db.Close())
+		for _, mem := range []*vfs.Mem{cut, killed.Crash(vfs.CrashOptions{Keep: vfs.KeepNone})} {
+			db, c := openStore(t, testOptions(mem))
+			all(c, n, written)
+			must(t, db.Close())
+		}
+	}
 }
