@@ -113,3 +113,53 @@ func TestNone(t *testing.T) {
 		}
 	}
 }
+
+// oneRun returns a held stretch with a run of n documents of 118 bytes, "id 000", "id 001" and so on.
+func oneRun(t testing.TB, n int) *Stretch {
+	t.Helper()
+	cache, m := New(1<<20), NewMaker()
+	defer m.Free()
+	for i := range n {
+		m.Add(Group{Off: int64(100 * i), Size: 100, Count: 1}, []byte{byte(i)}, fmt.Appendf(m.Text(), "id %03d%112s", i, ""))
+		m.Join([]byte("partition"))
+		m.AddDoc(uint64(i+1), 0, Part{0, 118}, Part{0, 6})
+	}
+	s := cache.Put(1, 5, m)
+	if s == nil {
+		t.Fatal("not held")
+	}
+	return s
+}
+
+// From each document, Take goes up to each edge.
+func TestEdge(t *testing.T) {
+	const n = 40
+	s := oneRun(t, n)
+	for from := range n {
+		for edge := range n + 1 {
+			w := Wanted{Bytes: 1 << 20, Edge: fmt.Appendf(nil, "id %03d", edge)}
+			_, taken, _, _, _ := s.Take(from, 0, &w, n, nil, nil)
+			if want := max(edge-from, 0); len(taken) != want {
+				t.Errorf("from %d up to %d: %d documents, want %d", from, edge, len(taken), want)
+			}
+		}
+	}
+}
+
+// BenchmarkEdge takes the documents up to an edge that is near, or behind all.
+func BenchmarkEdge(b *testing.B) {
+	const n = 256
+	s := oneRun(b, n)
+	for _, near := range []int{1, 3, 20, n} {
+		b.Run(fmt.Sprint(near), func(b *testing.B) {
+			var text []byte
+			var taken []Taken
+			b.ReportAllocs()
+			for i := range b.N {
+				from := i % (n / 2)
+				w := Wanted{Bytes: 1 << 20, Edge: s.text[118*min(from+near, n-1):][:6]}
+				text, taken, _, _, _ = s.Take(from, 0, &w, n, text[:0], taken[:0])
+			}
+		})
+	}
+}

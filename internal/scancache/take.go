@@ -52,8 +52,8 @@ func (s *Stretch) Take(g, i int, w *Wanted, most int, text []byte, dst []Taken) 
 			to = from + max(1, sort.Search(to-from, func(i int) bool { return s.docs[from+i].body.Off-begin >= room }))
 		}
 	}
-	if behind := func(i int) bool { return bytes.Compare(s.docs[from+i].id.Of(s.text), w.Edge) >= 0 }; w.Edge != nil && behind(to-from-1) {
-		to = from + sort.Search(to-from, behind)
+	if w.Edge != nil && s.behind(to-1, w.Edge) {
+		to = s.edge(from, to-1, w.Edge)
 	}
 	if to == from {
 		return text, dst, g, i, false
@@ -69,6 +69,24 @@ func (s *Stretch) Take(g, i int, w *Wanted, most int, text []byte, dst []Taken) 
 		g++
 	}
 	return text, dst, g, to - 1 - int(s.groups[g].doc), to == run.end
+}
+
+// behind reports whether document i has an id from edge on.
+func (s *Stretch) behind(i int, edge []byte) bool {
+	return bytes.Compare(s.docs[i].id.Of(s.text), edge) >= 0
+}
+
+// edge returns the first of the documents from from on, up to to, that is behind the edge; to is. It looks near from
+// first: where a partition was just written to, the edge is a few documents away.
+func (s *Stretch) edge(from, to int, edge []byte) int {
+	for step := 1; from+step <= to; step *= 2 {
+		if last := from + step - 1; s.behind(last, edge) {
+			to = last
+			break
+		}
+		from += step
+	}
+	return from + sort.Search(to-from, func(i int) bool { return s.behind(from+i, edge) })
 }
 
 // copyTo appends the documents of run in [from, to) to text, and sets dst to them.
