@@ -35,9 +35,10 @@ type Cursor struct {
 	err    error
 	lo, hi *item.Key // of Within; nil: there is no bound
 
-	inPlace bool // of InPlace
-	mapped  bool // the payload of the open group lies in the mapping, and key is that of its only member
-	keys    bool // of KeysFirst
+	inPlace bool   // of InPlace
+	mapped  bool   // the payload of the open group lies in the mapping, and key has the partition key of its only member
+	onlyID  []byte // of that member
+	keys    bool   // of KeysFirst
 
 	ordinal   uint32 // of the first member of the group at ordinalOf
 	ordinalOf int64  // 0: not known
@@ -327,9 +328,11 @@ func (c *Cursor) show(i int) bool {
 
 // setKey makes key that of member i of the open group.
 func (c *Cursor) setKey(i int) bool {
-	if !c.mapped {
-		c.err = c.key.set(c.r, &c.open, i)
+	if c.mapped {
+		c.key.ID = c.onlyID
+		return true
 	}
+	c.err = c.key.set(c.r, &c.open, i)
 	return c.err == nil
 }
 
@@ -380,9 +383,7 @@ func (c *Cursor) fetch(off int64, stay bool) (err error) {
 		return c.keep()
 	}
 	if raw {
-		c.own = append(append(c.own[:0], o.g.columns...), o.g.payload...)
-		o.g.payload = c.own[len(o.g.columns):]
-		o.g.split(c.own[:len(o.g.columns)])
+		c.keepRaw()
 	}
 	if c.keys {
 		c.buf, err = o.expandKey(c.r, c.buf)
@@ -395,26 +396,38 @@ func (c *Cursor) fetch(off int64, stay bool) (err error) {
 	return err
 }
 
-// keep is the end of fetch for a group of one member whose payload stays in the mapping: it
-// copies what is used without a guard, which is all but the body.
+// keep is the end of fetch for a group of one member whose payload stays in the mapping.
 func (c *Cursor) keep() (err error) {
 	o := &c.open
-	c.own = append(c.own[:0], o.g.columns...)
-	o.g.split(c.own)
 	if err = o.head(c.r); err != nil {
 		return err
 	}
 	if o.raw = o.g.payload; len(o.raw) != o.rawLen {
 		return c.r.corrupt(o.off, errPayload)
 	}
-	if err = c.key.set(c.r, o, 0); err != nil {
-		return err
+	if err = c.key.set(c.r, o, 0); err == nil {
+		c.keepHead(c.key.ID)
+		c.key.ID = c.onlyID
 	}
-	c.own = append(c.own, c.key.ID...)
-	o.g.split(c.own[:len(c.own)-len(c.key.ID)])
-	c.key.ID = c.own[len(c.own)-len(c.key.ID):]
-	c.mapped = true
-	return nil
+	return err
+}
+
+// keepRaw copies what is used without a guard of the open group, of which the payload is raw.
+func (c *Cursor) keepRaw() {
+	g := &c.open.g
+	n := len(g.columns)
+	c.own = append(append(c.own[:0], g.columns...), g.payload...)
+	g.split(c.own[:n])
+	g.payload = c.own[n:]
+}
+
+// keepHead is keepRaw without the payload: id is that of the only member.
+func (c *Cursor) keepHead(id []byte) {
+	g := &c.open.g
+	n := len(g.columns)
+	c.own = append(append(c.own[:0], g.columns...), id...)
+	g.split(c.own[:n])
+	c.onlyID, c.mapped = c.own[n:], true
 }
 
 // loadIndex opens the group of an index, as load does.

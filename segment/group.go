@@ -5,7 +5,9 @@ import (
 	"fmt"
 
 	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/keyspec"
 	"github.com/cleavestore/cleave/internal/payload"
+	"github.com/cleavestore/cleave/internal/varint"
 )
 
 // Of a group's coding byte; part of the format.
@@ -85,8 +87,8 @@ func groupSize(b []byte) (n int, head, body int, err error) {
 	if len(b) < preludeLen+2 {
 		return 0, 0, 0, errShort
 	}
-	h, i := uvarint(b, preludeLen)
-	p, j := uvarint(b, i)
+	h, i := varint.At(b, preludeLen)
+	p, j := varint.At(b, i)
 	if i == 0 || j == 0 || h > headMax || p > maxPart {
 		return 0, 0, 0, errLengths
 	}
@@ -113,8 +115,8 @@ func (g *group) parse(b []byte, off int64, base *base, known bool) error {
 	if g.count > groupMembers || g.coding&codingUnknown != 0 || g.ws > 8 || g.wm > 8 {
 		return errHead
 	}
-	seq, i := uvarint(b[:body], head)
-	mod, j := uvarint(b[:body], i)
+	seq, i := varint.At(b[:body], head)
+	mod, j := varint.At(b[:body], i)
 	columns := g.count * (1 + g.ws + g.wm)
 	if i == 0 || j == 0 || columns > body-j {
 		return errHead
@@ -160,7 +162,7 @@ type member struct {
 	// The id lies in the part of this member or of the newest version of the
 	// same item.
 	idPart, idOff, idLen int
-	// The partition key is described at pkSpec of the members' bytes, in
+	// The partition key is described (package keyspec) at pkSpec of the members' bytes, in
 	// terms of the part at pkPart.
 	pkPart, pkEnd, pkSpec int
 }
@@ -179,13 +181,13 @@ func (g *group) next(m, before *member, pos, maxRaw int) (int, error) {
 	if flags&(memberClaim|memberTombstone) == memberClaim|memberTombstone || before == nil && flags&(memberSamePK|memberSameID) != 0 {
 		return 0, errMember
 	}
-	body, pos := uvarint(b, pos)
+	body, pos := varint.At(b, pos)
 	if pos == 0 || body > MaxBody || flags&memberTombstone != 0 && body != 0 {
 		return 0, errMember
 	}
 	var annex uint64
 	if flags&memberAnnex != 0 {
-		if annex, pos = uvarint(b, pos); pos == 0 || annex > maxKeyLen {
+		if annex, pos = varint.At(b, pos); pos == 0 || annex > maxKeyLen {
 			return 0, errMember
 		}
 	}
@@ -199,7 +201,7 @@ func (g *group) next(m, before *member, pos, maxRaw int) (int, error) {
 	m.flags, m.part, m.body, m.annex, m.expires = flags, part, int(body), int(annex), 0
 	if flags&memberExpires != 0 {
 		var n uint64
-		if n, pos = uvarint(b, pos); pos == 0 {
+		if n, pos = varint.At(b, pos); pos == 0 {
 			return 0, errMember
 		}
 		m.expires = unzigzag(n)
@@ -214,8 +216,8 @@ func (g *group) next(m, before *member, pos, maxRaw int) (int, error) {
 		m.idOff, m.idLen = before.idOff, before.idLen
 	} else {
 		var off, n uint64
-		if off, pos = uvarint(b, pos); pos != 0 {
-			n, pos = uvarint(b, pos)
+		if off, pos = varint.At(b, pos); pos != 0 {
+			n, pos = varint.At(b, pos)
 		}
 		if pos == 0 || n > item.MaxID || off > uint64(length) {
 			return 0, errMember
@@ -229,7 +231,7 @@ func (g *group) next(m, before *member, pos, maxRaw int) (int, error) {
 		m.pkPart, m.pkEnd, m.pkSpec = before.pkPart, before.pkEnd, before.pkSpec
 	} else {
 		m.pkPart, m.pkEnd, m.pkSpec = part, part+length, pos
-		if pos = skipPK(b, pos, length); pos == 0 {
+		if pos = keyspec.Skip(b, pos, length); pos == 0 {
 			return 0, errMember
 		}
 	}
@@ -255,25 +257,19 @@ func (g *group) version(i int, m *member, v *item.Version) {
 	}
 }
 
-// uvarint decodes the varint at pos, of at most 63 bits, and returns the
-// position after it, 0 if there is none or pos is beyond the end.
-func uvarint(b []byte, pos int) (v uint64, next int) {
-	if pos < len(b) && b[pos] < 0x80 {
-		return uint64(b[pos]), pos + 1
-	}
-	return longUvarint(b, pos)
+// appendPK appends the encoded partition key of m, given the raw payload.
+func (g *group) appendPK(dst []byte, m *member, raw []byte) []byte {
+	return keyspec.Key(dst, g.members[m.pkSpec:], raw[m.pkPart:m.pkEnd])
 }
 
-// longUvarint is uvarint for a number of several bytes.
-func longUvarint(b []byte, pos int) (v uint64, next int) {
-	for shift := uint(0); pos < len(b) && shift <= 63; shift += 7 {
-		c := b[pos]
-		pos++
-		if v |= uint64(c&0x7f) << shift; c < 0x80 {
-			return v, pos
-		}
-	}
-	return 0, 0
+// reachPK returns how much of m's part its partition key takes, from the part's beginning.
+func (g *group) reachPK(m *member) int {
+	return keyspec.Reach(g.members[m.pkSpec:], m.pkEnd-m.pkPart)
+}
+
+// matchPK reports whether m has the encoded partition key pk.
+func (g *group) matchPK(m *member, raw, pk []byte) bool {
+	return keyspec.Match(g.members[m.pkSpec:], raw[m.pkPart:m.pkEnd], pk)
 }
 
 func zigzag(n int64) uint64   { return uint64(n)<<1 ^ uint64(n>>63) }

@@ -6,6 +6,7 @@ import (
 	"math/bits"
 
 	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/keyspec"
 	"github.com/cleavestore/cleave/internal/payload"
 )
 
@@ -87,7 +88,7 @@ func (p *groupBuilder) add(k *item.Key, v *item.Version, samePK, older bool) {
 		m.flags |= memberSamePK
 	} else {
 		m.pkFrom = len(p.specs)
-		p.describePK(start, k.PK)
+		p.specs = keyspec.Append(p.specs, k.PK, func(text []byte) int { return p.place(start, text, nil) })
 		m.pkTo = len(p.specs)
 	}
 	if m.annex = len(p.raw) - start - m.body; m.annex > 0 {
@@ -137,49 +138,6 @@ func (p *groupBuilder) place(start int, text []byte, last *groupMember) int {
 	return len(part)
 }
 
-// describePK appends the description of an encoded partition key to specs.
-func (p *groupBuilder) describePK(start int, pk []byte) {
-	from := len(p.specs)
-	p.specs = append(p.specs, 0)
-	kind, rest := byte(0), pk
-	n := 0
-	for ; len(rest) > 0; n++ {
-		if n == item.MaxLevels {
-			n = 0
-			break
-		}
-		if rest[0] == markerString {
-			end := bytes.IndexByte(rest, markerEnd)
-			if end < 0 {
-				n = 0
-				break
-			}
-			p.appendRange(start, rest[1:end])
-			kind |= pkText << n
-			rest = rest[end+1:]
-			continue
-		}
-		size := literalLen(rest[0])
-		if size == 0 || size > len(rest) {
-			n = 0
-			break
-		}
-		p.specs = append(p.specs, rest[:size]...)
-		rest = rest[size:]
-	}
-	if n == 0 { // no encoding that we know: one range
-		p.specs = p.specs[:from+1]
-		p.appendRange(start, pk)
-		kind = 0
-	}
-	p.specs[from] = byte(n) | kind
-}
-
-func (p *groupBuilder) appendRange(start int, text []byte) {
-	p.specs = binary.AppendUvarint(p.specs, uint64(p.place(start, text, nil)))
-	p.specs = binary.AppendUvarint(p.specs, uint64(len(text)))
-}
-
 // addCopied takes over the only member of another file's group with its
 // payload. The group must be empty.
 func (p *groupBuilder) addCopied(k *item.Key, v *item.Version, g *group, m *member, older bool) {
@@ -189,7 +147,7 @@ func (p *groupBuilder) addCopied(k *item.Key, v *item.Version, g *group, m *memb
 		to.flags |= memberAnnex
 	}
 	to.idOff, to.idLen = m.idOff, m.idLen
-	end := skipPK(g.members, m.pkSpec, m.body+m.annex)
+	end := keyspec.Skip(g.members, m.pkSpec, m.body+m.annex)
 	p.specs = append(p.specs[:0], g.members[m.pkSpec:end]...)
 	to.pkTo = len(p.specs)
 	p.members = append(p.members, to)

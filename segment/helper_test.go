@@ -95,6 +95,13 @@ func newKey(pk []byte, id string) item.Key {
 	return item.Key{Hash: item.HashOf(epk), EPK: epk, PK: pk, ID: []byte(id)}
 }
 
+// Of the encoding of a partition key.
+const (
+	markerNumber = 0x05
+	markerString = 0x08
+	markerEnd    = 0xFF
+)
+
 // encodeKey encodes values as package partmap does: a marker, then the value.
 func encodeKey(values ...any) []byte {
 	var b []byte

@@ -7,6 +7,7 @@ import (
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/lz"
 	"github.com/cleavestore/cleave/internal/payload"
+	"github.com/cleavestore/cleave/internal/varint"
 )
 
 // opened is a group being read: its head decoded, then its payload.
@@ -95,7 +96,7 @@ func (o *opened) expandFirst(r *Reader, dst []byte) ([]byte, error) {
 	}
 	size := len(o.g.payload)
 	if codec != codecRaw {
-		n, at := uvarint(o.g.payload, 0)
+		n, at := varint.At(o.g.payload, 0)
 		if at == 0 || n > uint64(r.opts.MaxRaw) || codec == codecLZ && n > uint64(size)*lz.MaxRatio {
 			return dst, r.corrupt(o.off, errPayload)
 		}

@@ -19,15 +19,24 @@ func stretchShift(groups int64, raw uint64) (shift uint8) {
 
 // recall opens the group at off if it is held decoded, and reports whether it is.
 func (c *Cursor) recall(off int64) (bool, error) {
+	if i := c.find(off); i >= 0 {
+		return true, c.openHeld(i)
+	}
+	return false, nil
+}
+
+// find finds the stretch that holds the group at off, and makes it if it is wanted. It returns the index of the group in it,
+// -1 if there is none.
+func (c *Cursor) find(off int64) int {
 	r := c.r
 	cache := r.opts.ScanCache
 	if cache == nil || off < r.groups.Off || off >= r.groups.end() { // as a forged table may say
 		c.held = nil
-		return false, nil
+		return -1
 	}
 	if c.held != nil {
 		if i := c.held.Index(off, c.at); i >= 0 {
-			return true, c.openHeld(i)
+			return i
 		}
 		c.held = nil
 	}
@@ -35,27 +44,27 @@ func (c *Cursor) recall(off int64) (bool, error) {
 	if c.missed != n+1 {
 		if c.held = cache.Find(r.number, n); c.held == nil {
 			c.missed, c.wanted = n+1, false
-			return false, nil
+			return -1
 		}
 	} else {
 		if c.wanted {
-			return false, nil
+			return -1
 		}
 		c.wanted = true
 		if !cache.Want(r.number, n) {
-			return false, nil
+			return -1
 		}
 		if c.held = r.hold(n); c.held == nil {
-			return false, nil
+			return -1
 		}
 	}
 	i := c.held.Index(off, -1)
 	if i < 0 { // it was too large
 		c.held, c.missed, c.wanted = nil, n+1, true
-		return false, nil
+		return -1
 	}
 	c.missed = 0
-	return true, c.openHeld(i)
+	return i
 }
 
 // openHeld opens group i of the held stretch.

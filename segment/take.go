@@ -22,7 +22,26 @@ type (
 // cursor moves. Take ends before a group in which there may be something else, such as an
 // overwritten version or an expiry: if the present key is in it, Take does nothing. Err tells of an error.
 func (c *Cursor) Take(w *Wanted, text []byte, dst []Taken) ([]byte, []Taken) {
-	o, began, most := &c.open, len(dst), len(dst)+w.Most
+	began, most := len(dst), len(dst)+w.Most
+	if c.mapped {
+		text, dst = c.takeMapped(w, most, text, dst)
+	} else {
+		text, dst = c.takeCopies(w, most, text, dst)
+	}
+	switch {
+	case len(dst) == began:
+	case c.i < 0 || c.err != nil:
+		c.id = append(c.id[:0], dst[len(dst)-1].ID.Of(text)...)
+		c.key.ID = c.id
+	default:
+		c.valid = c.setKey(c.i)
+	}
+	return text, dst
+}
+
+// takeCopies is the part of Take for groups that are open one after the other.
+func (c *Cursor) takeCopies(w *Wanted, most int, text []byte, dst []Taken) ([]byte, []Taken) {
+	o := &c.open
 	for c.plain(w) {
 		if c.held != nil && c.held.InRun(c.at, w) {
 			var more bool
@@ -53,17 +72,121 @@ func (c *Cursor) Take(w *Wanted, text []byte, dst []Taken) ([]byte, []Taken) {
 		if c.i = to - 1; to < o.g.count || len(dst) == most || len(text) >= w.Bytes || c.inPlace || o.end() >= c.r.groups.end() {
 			break
 		}
+		if o.g.count == 1 && o.g.coding&codingCodec == codecRaw && c.s.view != nil {
+			var more bool
+			if text, dst, more = c.takeBehind(w, most, text, dst); more {
+				continue
+			}
+			break
+		}
 		if !c.follow() {
 			break
 		}
 	}
-	if c.i < 0 {
-		c.id = append(c.id[:0], dst[len(dst)-1].ID.Of(text)...)
-		c.key.ID = c.id
-	} else if len(dst) > began {
-		c.valid = c.setKey(c.i)
-	}
 	return text, dst
+}
+
+// takeMapped is the part of Take for a document that stays in the mapping, and those behind it.
+func (c *Cursor) takeMapped(w *Wanted, most int, text []byte, dst []Taken) ([]byte, []Taken) {
+	o := &c.open
+	if !w.InPlace || !c.plainMember(w, &o.members[0], &o.g) || w.Edge != nil && bytes.Compare(c.key.ID, w.Edge) >= 0 {
+		return text, dst
+	}
+	text, dst = w.Give(text, dst, o.g.sequence(0), o.g.modified(0), c.key.ID, o.body(0))
+	text, dst, _ = c.takeBehind(w, most, text, dst)
+	return text, dst
+}
+
+// takeBehind is the part of Take for groups behind the open one that have one document each, stored as it is, and are in
+// memory. It does not open them one by one. If bodies stay in the mapping it ends before a group that was
+// not verified, else it opens the group that ended it, and reports whether Take goes on there.
+func (c *Cursor) takeBehind(w *Wanted, most int, text []byte, dst []Taken) (_ []byte, _ []Taken, more bool) {
+	r, o, view := c.r, &c.open, c.s.view
+	last, off, index, ahead, end := o.off, o.end(), c.group, false, r.groups.end()
+	c.err = r.Guard(func() error {
+		var g group
+		var m member
+		for ; off < end && len(dst) < most && len(text) < w.Bytes; off += int64(g.size) {
+			if !r.residency.Has(off, min(end-off, r.coldFirst)) || c.mapped && !r.verified.Has(view, off) || !c.mapped && c.find(off) >= 0 {
+				break
+			}
+			b, err := r.groupBytes(&c.s, off)
+			if err != nil || c.s.view != view {
+				return err
+			}
+			if len(b) < preludeLen || b[4] > 0 || b[5]&codingCodec != codecRaw {
+				break
+			}
+			if err = g.parse(b, off, &r.base, c.mapped); err != nil {
+				return r.corrupt(off, err)
+			}
+			var pos int
+			pos, err = g.next(&m, nil, 0, r.opts.MaxRaw)
+			if err == nil && (pos != len(g.members) || m.body+m.annex != len(g.payload)) {
+				err = errMember
+			}
+			if err != nil {
+				return r.corrupt(off, err)
+			}
+			if !g.matchPK(&m, g.payload, c.key.PK) {
+				break
+			}
+			view.Expect(off + int64(g.size))
+			id := m.id(g.payload)
+			if !c.plainMember(w, &m, &g) || w.Edge != nil && bytes.Compare(id, w.Edge) >= 0 {
+				c.openAhead(&g, &m, off, id)
+				ahead = true
+				break
+			}
+			if seq, modified := g.sequence(0), g.modified(0); c.mapped {
+				text, dst = w.Give(text, dst, seq, modified, id, g.payload[:m.body:m.body])
+			} else {
+				at := uint32(len(text))
+				text = append(text, g.payload...)
+				dst = append(dst, Taken{Seq: seq, Modified: modified, Body: Part{Off: at, Len: uint32(m.body)}, ID: Part{Off: at + uint32(m.idOff), Len: uint32(m.idLen)}})
+			}
+			if last = off; index >= 0 {
+				index++
+			}
+		}
+		return nil
+	})
+	c.held = nil // of what find has found
+	next := index
+	if index >= 0 {
+		next++
+	}
+	switch {
+	case c.err != nil:
+	case ahead:
+		c.i, c.group = -1, next
+	case !c.mapped && off < end && len(dst) < most && len(text) < w.Bytes:
+		c.i = -1
+		more = c.load(off, next, false)
+	case last != o.off:
+		c.i = 0
+		c.load(last, index, c.mapped)
+	}
+	c.valid = c.err == nil
+	return text, dst, more
+}
+
+// openAhead opens the group that takeBehind looked at last and does not take.
+func (c *Cursor) openAhead(g *group, m *member, off int64, id []byte) {
+	o := &c.open
+	o.g, o.off, o.flags, o.rawLen, o.raw = *g, off, m.flags, len(g.payload), g.payload
+	o.members[0] = *m
+	if c.mapped {
+		c.keepHead(id)
+	} else {
+		c.keepRaw()
+		o.raw = o.g.payload
+	}
+}
+
+// plainMember says whether the one member of a group may be taken.
+func (c *Cursor) plainMember(w *Wanted, m *member, g *group) bool {
+	return m.flags&notPlain == 0 && g.mod >= w.Written && c.r.props.MaxSeq <= c.maxSeq
 }
 
 // follow opens the group that follows the open one.

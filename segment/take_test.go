@@ -303,3 +303,71 @@ func TestReleased(t *testing.T) {
 		t.Errorf("a released reader keeps what searches made: %v", kept())
 	}
 }
+
+// TestTakeBehind: documents that are stored as they are, one a group, are taken together up to the end of their logical
+// partition, with or without copies; those before damage are given.
+func TestTakeBehind(t *testing.T) {
+	const partitions, ids = 3, 40
+	fsys := vfs.NewMem()
+	var m model
+	for p := range partitions {
+		for i := range ids {
+			k := newKey(encodeKey(string(rune('a'+p))), fmt.Sprintf("id-%05d", i))
+			m = append(m, entry{k, item.Version{Seq: uint64(len(m) + 1), Modified: 1, Body: bytes.Repeat([]byte{byte(i)}, 600+10*i)}})
+		}
+	}
+	m.sort()
+	write(t, fsys, "a", m, WriterOptions{Compression: None})
+	take := func(r *Reader, inPlace bool, w Wanted) (sizes []int, err error) {
+		t.Helper()
+		c := r.Cursor(math.MaxUint64)
+		if w.InPlace = inPlace; inPlace {
+			c.InPlace()
+		}
+		for ok := c.First(); ok; ok = c.Next() {
+			_, taken := c.Take(&w, nil, nil)
+			if sizes = append(sizes, len(taken)); w.Edge != nil {
+				return sizes, c.Err()
+			}
+		}
+		return sizes, c.Err()
+	}
+	r := open(t, fsys, "a", Map)
+	verify := r.Cursor(math.MaxUint64)
+	verify.InPlace()
+	for ok := verify.First(); ok; ok = verify.Next() {
+	}
+	for _, inPlace := range []bool{false, true} {
+		for want, w := range map[string]Wanted{
+			"[40 40 40]":          {Most: 1000, Bytes: 1 << 20},
+			"[25 15 25 15 25 15]": {Most: 25, Bytes: 1 << 20},
+			"[7]":                 {Most: 1000, Bytes: 1 << 20, Edge: []byte("id-00007")},
+			"[1]":                 {Most: 1000, Bytes: 1 << 20, Edge: []byte("id-00001")},
+			"[0]":                 {Most: 1000, Bytes: 1 << 20, Edge: []byte("id-00000")},
+			"[40]":                {Most: 1000, Bytes: 1 << 20, Edge: []byte("z")},
+		} {
+			sizes, err := take(r, inPlace, w)
+			if got := fmt.Sprint(sizes); got != want || err != nil {
+				t.Errorf("in place %t, up to %d, %q: %s taken, want %s; %v", inPlace, w.Most, w.Edge, got, want, err)
+			}
+		}
+	}
+	c := r.Cursor(math.MaxUint64)
+	if !c.SeekGE(&m[ids+5].key) {
+		t.Fatal(c.Err())
+	}
+	b := content(t, fsys, "a")
+	b[c.open.off+100] ^= 1
+	replace(t, fsys, "a", b)
+	for _, inPlace := range []bool{false, true} {
+		sizes, err := take(open(t, fsys, "a", Map), inPlace, Wanted{Most: 1000, Bytes: 1 << 20})
+		want := []int{40, 5}
+		if inPlace {
+			want = slices.Repeat([]int{1}, 45) // each is verified before it is shown
+		}
+		var corrupt *fault.CorruptionError
+		if !slices.Equal(sizes, want) || !errors.As(err, &corrupt) || corrupt.Offset != c.open.off {
+			t.Errorf("in place %t, damage at %d, in document 5 of the second logical partition: %v taken, %v", inPlace, c.open.off, sizes, err)
+		}
+	}
+}

@@ -33,6 +33,17 @@ type Wanted struct {
 	Bodies  [][]byte
 }
 
+// Give appends a document whose body stays where it is.
+func (w *Wanted) Give(text []byte, dst []Taken, seq uint64, modified int64, id, body []byte) ([]byte, []Taken) {
+	for len(w.Bodies) < len(dst) {
+		w.Bodies = append(w.Bodies, nil)
+	}
+	w.Bodies = append(w.Bodies, body)
+	at := uint32(len(text))
+	dst = append(dst, Taken{Seq: seq, Modified: modified, Body: Part{at, uint32(len(body))}, ID: Part{at, uint32(len(id))}})
+	return append(text, id...), dst
+}
+
 // InRun says whether group i has nothing but documents that may be taken.
 func (s *Stretch) InRun(i int, w *Wanted) bool {
 	run := s.groups[i].run
