@@ -158,6 +158,7 @@ func (c *Cursor) takeBehind(w *Wanted, most int, text []byte, dst []Taken) (_ []
 	}
 	switch {
 	case c.err != nil:
+		c.open.off, c.ordinalOf = 0, 0 // as after load: what is open may be neither group
 	case ahead:
 		c.i, c.group = -1, next
 	case !c.mapped && off < end && len(dst) < most && len(text) < w.Bytes:
