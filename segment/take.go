@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"slices"
 
+	"github.com/cleavestore/cleave/internal/openfile"
 	"github.com/cleavestore/cleave/internal/scancache"
 )
 
@@ -97,46 +98,23 @@ func (c *Cursor) takeMapped(w *Wanted, most int, text []byte, dst []Taken) ([]by
 	return text, dst
 }
 
-// takeBehind is the part of Take for groups behind the open one that have one document each, stored as it is, and are in
-// memory. It does not open them one by one. If bodies stay in the mapping it ends before a group that was
-// not verified, else it opens the group that ended it, and reports whether Take goes on there.
+// takeBehind is the part of Take for groups behind the open one that have one document each, stored as it is. It does not
+// open them one by one. If bodies stay in the mapping it ends before the first group that is none of these, else
+// it opens that, and reports whether Take goes on there.
 func (c *Cursor) takeBehind(w *Wanted, most int, text []byte, dst []Taken) (_ []byte, _ []Taken, more bool) {
-	r, o, view := c.r, &c.open, c.s.view
-	last, off, index, ahead, end := o.off, o.end(), c.group, false, r.groups.end()
-	c.err = r.Guard(func() error {
+	o, view, end := &c.open, c.s.view, c.r.groups.end()
+	last, off, passed, ahead := o.off, o.end(), int64(0), false
+	c.err = c.r.Guard(func() error {
 		var g group
 		var m member
 		for ; off < end && len(dst) < most && len(text) < w.Bytes; off += int64(g.size) {
-			if !r.residency.Has(off, min(end-off, r.coldFirst)) || c.mapped && !r.verified.Has(view, off) || !c.mapped && c.find(off) >= 0 {
-				break
-			}
-			b, err := r.groupBytes(&c.s, off)
-			if err != nil || c.s.view != view {
+			if ok, err := c.look(&g, &m, off, view); !ok || err != nil {
 				return err
 			}
-			if len(b) < preludeLen || b[4] > 0 || b[5]&codingCodec != codecRaw {
-				break
-			}
-			if err = g.parse(b, off, &r.base, c.mapped); err != nil {
-				return r.corrupt(off, err)
-			}
-			var pos int
-			pos, err = g.next(&m, nil, 0, r.opts.MaxRaw)
-			if err == nil && (pos != len(g.members) || m.body+m.annex != len(g.payload)) {
-				err = errMember
-			}
-			if err != nil {
-				return r.corrupt(off, err)
-			}
-			if !g.matchPK(&m, g.payload, c.key.PK) {
-				break
-			}
-			view.Expect(off + int64(g.size))
 			id := m.id(g.payload)
-			if !c.plainMember(w, &m, &g) || w.Edge != nil && bytes.Compare(id, w.Edge) >= 0 {
+			if ahead = !c.plainMember(w, &m, &g) || w.Edge != nil && bytes.Compare(id, w.Edge) >= 0; ahead {
 				c.openAhead(&g, &m, off, id)
-				ahead = true
-				break
+				return nil
 			}
 			if seq, modified := g.sequence(0), g.modified(0); c.mapped {
 				text, dst = w.Give(text, dst, seq, modified, id, g.payload[:m.body:m.body])
@@ -145,16 +123,15 @@ func (c *Cursor) takeBehind(w *Wanted, most int, text []byte, dst []Taken) (_ []
 				text = append(text, g.payload...)
 				dst = append(dst, Taken{Seq: seq, Modified: modified, Body: Part{Off: at, Len: uint32(m.body)}, ID: Part{Off: at + uint32(m.idOff), Len: uint32(m.idLen)}})
 			}
-			if last = off; index >= 0 {
-				index++
-			}
+			last = off
+			passed++
 		}
 		return nil
 	})
-	c.held = nil // of what find has found
-	next := index
+	c.held = nil // of what look has found
+	index, next := c.group, c.group
 	if index >= 0 {
-		next++
+		index, next = index+passed, index+passed+1
 	}
 	switch {
 	case c.err != nil:
@@ -164,7 +141,7 @@ func (c *Cursor) takeBehind(w *Wanted, most int, text []byte, dst []Taken) (_ []
 	case !c.mapped && off < end && len(dst) < most && len(text) < w.Bytes:
 		c.i = -1
 		more = c.load(off, next, false)
-	case last != o.off:
+	case passed > 0:
 		c.i = 0
 		c.load(last, index, c.mapped)
 	}
@@ -172,7 +149,32 @@ func (c *Cursor) takeBehind(w *Wanted, most int, text []byte, dst []Taken) (_ []
 	return text, dst, more
 }
 
-// openAhead opens the group that takeBehind looked at last and does not take.
+// look reads the group at off, and reports whether it is one for takeBehind: in memory, of the present logical partition, and with
+// one document, which is stored as it is. What stays in the mapping must have been verified before. The caller is guarded.
+func (c *Cursor) look(g *group, m *member, off int64, view *openfile.View) (ok bool, err error) {
+	r := c.r
+	if !r.residency.Has(off, min(r.groups.end()-off, r.coldFirst)) || c.mapped && !r.verified.Has(view, off) || !c.mapped && c.find(off) >= 0 {
+		return false, nil
+	}
+	b, err := r.groupBytes(&c.s, off)
+	if err != nil || c.s.view != view || len(b) < preludeLen || b[4] > 0 || b[5]&codingCodec != codecRaw {
+		return false, err
+	}
+	if err = g.parse(b, off, &r.base, c.mapped); err != nil {
+		return false, r.corrupt(off, err)
+	}
+	pos, err := g.next(m, nil, 0, r.opts.MaxRaw)
+	if err == nil && (pos != len(g.members) || m.body+m.annex != len(g.payload)) {
+		err = errMember
+	}
+	if err != nil {
+		return false, r.corrupt(off, err)
+	}
+	view.Expect(off + int64(g.size))
+	return g.matchPK(m, g.payload, c.key.PK), nil
+}
+
+// openAhead opens the group that takeBehind has read and does not take. The caller is guarded.
 func (c *Cursor) openAhead(g *group, m *member, off int64, id []byte) {
 	o := &c.open
 	o.g, o.off, o.flags, o.rawLen, o.raw = *g, off, m.flags, len(g.payload), g.payload

@@ -87,7 +87,7 @@ func (s *Stretch) behind(i int, edge []byte) bool {
 	return bytes.Compare(s.docs[i].id.Of(s.text), edge) >= 0
 }
 
-// edge returns the first of the documents from from on, up to to, that is behind the edge; to is. It looks near from
+// edge returns the first document in [from, to) that is behind the edge, or to, which is. It looks near from
 // first: where a partition was just written to, the edge is a few documents away.
 func (s *Stretch) edge(from, to int, edge []byte) int {
 	for step := 1; from+step <= to; step *= 2 {
