@@ -13,11 +13,11 @@ import (
 
 // Compact flushes, splits partitions that hold more than Options.MaxPartitionBytes, and
 // compacts, one to four partitions at a time: one processor of several is left to other calls.
-// Then each partition has at most two runs, no shared file has much that belongs to others,
-// and all files have an index for the policy of their container. Versions that were overwritten,
-// deleted or have expired are gone, except those that a reader holds or may ask for:
-// Stats.Holders names the holders. Files that are not needed any more are removed when Compact
-// returns. A partition that cannot be split, since it is one logical partition, stays as it is.
+// Then each partition has one run, or two of which the newer is at most a sixteenth of the
+// other, no shared file has much that belongs to others, and all files have an index for the
+// policy of their container. Versions that were overwritten, deleted or have expired are gone,
+// except those that a reader holds or may ask for: Stats.Holders names the holders. Files that
+// are not needed any more are removed when Compact returns. One logical partition is not split.
 // Where files are damaged Compact does what it can, and then returns an error that names one.
 func (db *DB) Compact(ctx context.Context) error {
 	call, err := db.enterWriting(ctx)

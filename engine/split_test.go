@@ -504,14 +504,15 @@ func TestTrimAfterRefusal(t *testing.T) {
 				}
 			}}
 		})
-		put := func(from int) {
-			for i := range 50 {
+		put := func(from, n int) {
+			for i := range n {
 				s.put(i%2, fmt.Sprint(from+i), "text")
 			}
 			must(s.t, s.db.Flush(t.Context()))
 		}
-		put(0)
-		put(100)
+		put(0, 2000)
+		must(s.t, s.db.Compact(t.Context()))
+		put(2000, 50)   // so few that Compact leaves them a run of their own
 		s.split(0, nil) // each has one key now: it cannot be split again
 		settled := make(chan error, 1)
 		go func() { settled <- s.db.Compact(t.Context()) }()

@@ -7,9 +7,6 @@ import (
 	"github.com/cleavestore/cleave/internal/tiers"
 )
 
-// RunsLeft is how many runs Compact leaves.
-const RunsLeft = 2
-
 // Picker chooses which of some neighbouring runs to compact; an empty plan: none. last
 // says that the partition has no older runs.
 type Picker func(runs []*Run, last bool) (tiers.Plan, error)
@@ -29,13 +26,8 @@ func (t *Tree) PickDead(ctx context.Context) Picker {
 	}
 }
 
-// PickFew leaves RunsLeft runs.
-func PickFew(runs []*Run, _ bool) (tiers.Plan, error) {
-	if len(runs) <= RunsLeft {
-		return tiers.Plan{}, nil
-	}
-	return tiers.Plan{First: 0, End: len(runs) - RunsLeft + 1}, nil
-}
+// PickFew chooses such that as few runs are left as are worth it: one or two.
+func PickFew(runs []*Run, _ bool) (tiers.Plan, error) { return tiers.Fewest(sizesOf(runs)), nil }
 
 // PickTiers chooses all runs if much of them is dead, else runs of one tier.
 func (t *Tree) PickTiers(runs []*Run, last bool) (tiers.Plan, error) {

@@ -16,7 +16,8 @@ const (
 	ManyRuns = MaxRuns + 4 // from here on writes slow down
 	MostRuns = 4 * MaxRuns // from here on they wait
 
-	ratio = 2 // a run of a tier is at most so many times as large as the newer ones of it are on average
+	ratio = 2  // a run of a tier is at most so many times as large as the newer ones of it are on average
+	apart = 16 // the older of two runs that rest beside each other is at least so many times as large as the newer
 )
 
 // Plan is a choice of neighbouring runs: runs[First:End].
@@ -51,6 +52,26 @@ func Pick(sizes []int64) (longest Plan) {
 		return Plan{0, len(sizes) - MaxRuns + 2}
 	}
 	return longest
+}
+
+// Fewest chooses among neighbouring runs of these sizes, newest first, such that one run is left, or two
+// if the newer is so small that a scan hardly meets it. So calls for it write a version again only when
+// the newer runs have grown to a part of the oldest.
+func Fewest(sizes []int64) Plan {
+	last, newer := len(sizes)-1, int64(0)
+	if last < 1 {
+		return Plan{}
+	}
+	for _, size := range sizes[:last] {
+		newer += size
+	}
+	switch {
+	case newer > sizes[last]/apart:
+		return Plan{0, last + 1}
+	case last > 1:
+		return Plan{0, last}
+	}
+	return Plan{}
 }
 
 // Backlog says how far a partition with so many runs is from one in which compactions rest, 0, to

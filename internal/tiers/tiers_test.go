@@ -34,6 +34,39 @@ func TestPick(t *testing.T) {
 	}
 }
 
+// TestFewest: one run is left, or two of which the older is far larger. What is left is left alone.
+func TestFewest(t *testing.T) {
+	for _, c := range []struct {
+		name        string
+		sizes, left []int64
+	}{
+		{"none", nil, nil},
+		{"one", []int64{10}, []int64{10}},
+		{"two alike", []int64{10, 10}, []int64{20}},
+		{"a small one before a large one", []int64{10, 160}, []int64{10, 160}},
+		{"one that is not small before it", []int64{10, 159}, []int64{169}},
+		{"small ones before a large one", []int64{4, 6, 160}, []int64{10, 160}},
+		{"not small together", []int64{5, 6, 160}, []int64{171}},
+		{"a large one before small ones", []int64{160, 5, 5}, []int64{170}},
+		{"empty ones", []int64{0, 0, 0}, []int64{0, 0}},
+	} {
+		got := slices.Clone(c.sizes)
+		if p := Fewest(got); p.Len() > 0 {
+			sum := int64(0)
+			for _, n := range got[p.First:p.End] {
+				sum += n
+			}
+			got = slices.Replace(got, p.First, p.End, sum)
+		}
+		if !slices.Equal(got, c.left) {
+			t.Errorf("%s: of %v %v are left, want %v", c.name, c.sizes, got, c.left)
+		}
+		if p := Fewest(got); p != (Plan{}) {
+			t.Errorf("%s: of %v, which were left, %+v are chosen once more", c.name, got, p)
+		}
+	}
+}
+
 // TestTiers: with compactions that follow flushes, a version is written about once for each
 // tier, and runs stay few, however much is written.
 func TestTiers(t *testing.T) {
