@@ -162,7 +162,7 @@ func (c *candidates) prepare(p Part, v *lsm.Version, at uint64, past lifetime.Pa
 			return false, nil
 		}
 	}
-	p.Data().Sought(v, c.set.Runs(), 0)
+	p.Data().Sought(v, c.set.Runs())
 	for _, s := range c.set.List {
 		if err := c.add(s, at, whole); err != nil {
 			return false, err

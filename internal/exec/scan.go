@@ -399,15 +399,14 @@ func (s *scanner) fill(p Part, at uint64) (more bool, err error) {
 		past = p.Past()
 	}
 	if c := s.candidates; c != nil {
-		var fits bool
-		if fits, err = s.findCandidates(p, v, at, past); err != nil {
+		fits, err := s.findCandidates(p, v, at, past)
+		if err != nil {
 			return false, s.h.ReadError(err)
 		}
 		if fits {
 			return s.collect(c, past)
 		}
 	}
-	opened := 0
 	if s.cursors.Version == v {
 		s.cursors.Next() // from the last key of the batch before
 	} else {
@@ -422,11 +421,9 @@ func (s *scanner) fill(p Part, at uint64) (more bool, err error) {
 			s.cursors.Lo, s.cursors.Hi = s.limits(&s.cursors.Limits, p)
 		}
 		s.seek()
-		opened = s.cursors.Opened
+		p.Data().Sought(v, s.cursors.Opened)
 	}
-	more, err = s.collect(&s.cursors, past)
-	p.Data().Sought(v, opened, s.cursors.Turns())
-	return more, err
+	return s.collect(&s.cursors, past)
 }
 
 // keyCursor iterates over the input of a scan: all items, or those that indexes name.

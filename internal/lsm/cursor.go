@@ -28,7 +28,6 @@ type Cursor struct {
 	sources []cursorSource // newest first
 	current int            // index of the source with the next key, -1 at the end
 	Opened  int            // files that were opened: after Start or Seek, of how many runs about
-	turns   int            // from one run to another, since Turns was called
 	order   []place        // the sources that have a key, in the order of their keys
 
 	Deleted DeletedKeys
@@ -429,15 +428,9 @@ func (m *Cursor) Mapped() bool {
 // Known returns false: a Cursor does not know whether the item is wanted.
 func (m *Cursor) Known() bool { return false }
 
-// Turns returns how often the cursor has gone from one run to another since the last call.
-func (m *Cursor) Turns() (n int) {
-	n, m.turns = m.turns, 0
-	return n
-}
-
 // Next moves every source that is at the present key to its next key.
 func (m *Cursor) Next() {
-	was, n := m.current, 1
+	n := 1
 	for n < len(m.order) && m.order[n].same {
 		n++
 	}
@@ -452,9 +445,6 @@ func (m *Cursor) Next() {
 		m.sink(n)
 	}
 	m.pick()
-	if m.current >= 0 && m.current != was && m.sources[m.current].run != nil && m.sources[was].run != nil {
-		m.turns++
-	}
 }
 
 // Take is segment.Cursor.Take for all sources: it takes documents of the present logical partition. If it has

@@ -66,10 +66,10 @@ func sizesOf(runs []*Run) []int64 {
 	return sizes
 }
 
-// Sought counts what a scan of a version has sought in, so many runs, and how often it went from one to another. It
-// asks for a compaction of the newest runs when that has become worth it.
-func (t *Tree) Sought(v *Version, runs, turns int) {
-	if t.seeks.Add(runs, turns, v.seeksUntil) && t.seeks.Pick(sizesOf(v.Runs), t.Env.CompactionRate.PerSecond()).Len() > 0 {
+// Sought counts what a scan of a version has sought in: so many runs. It asks for a compaction of the newest
+// runs when that has become worth it.
+func (t *Tree) Sought(v *Version, runs int) {
+	if t.seeks.Add(runs, v.seeksUntil) && t.seeks.Pick(sizesOf(v.Runs), t.Env.CompactionRate.PerSecond()).Len() > 0 {
 		t.Env.CompactSoon()
 	}
 }

@@ -6,18 +6,16 @@ import (
 	"sync/atomic"
 )
 
-// Tiers are for writers: runs rest while they are few for those. But each scan seeks in all runs, and turns
-// from one to another where their keys alternate. Where scans are many it pays to compact runs earlier: when the
-// seeks and turns that a compaction would have spared took as long as it takes. So these compactions never take
-// longer than what scans did before them (the "ski rental" rule). Pebble and RocksDB call such compactions
-// read-triggered.
+// Tiers are for writers: runs rest while they are few for those. But each scan seeks in all runs, and
+// where scans are many it pays to compact runs earlier: when the seeks that a compaction would have
+// spared took as long as it takes. So these compactions never take longer than the seeks that came before
+// them (the "ski rental" rule). Pebble and RocksDB call such compactions read-triggered.
 //
 // Where compactions keep to a rate they take longer, and hold up those that writes need: that time counts
 // too. Rates here are the bytes a second that all compactions may take together, +Inf without a limit.
 const (
 	seekBytes = 512                // bytes that are compacted in the time of a seek, 2.5 µs
 	fullRate  = seekBytes / 2.5e-6 // bytes a second of a compaction that nothing slows
-	seekTurns = 5                  // turns that take as long as a seek
 	callBytes = 1 << 20            // bytes that are compacted in the time that a compaction takes whatever its size, mostly for syncs
 )
 
@@ -58,30 +56,27 @@ func worthwhile(sizes []int64, rate float64) iter.Seq2[int, int64] {
 	}
 }
 
-// Seeks counts the seeks of scans in the runs of a partition, without one for each scan, and their turns as parts of
-// seeks. Its methods may be called by any goroutine.
-type Seeks struct{ turns atomic.Int64 }
+// Seeks counts the seeks of scans in the runs of a partition, without one for each scan. Its methods may be
+// called by any goroutine.
+type Seeks struct{ n atomic.Int64 }
 
 // seeksAgain is the number of seeks after which Pick is to be asked once more: the first time may have
 // been missed by one that was under way.
 const seeksAgain = 1024
 
-// Add counts a scan that has sought in so many runs, and went from one to another so many times. due says
-// that Pick is to be asked, since a compaction may be worth it from so many seeks on: see SeeksUntil.
-func (s *Seeks) Add(runs, turns int, until int64) (due bool) {
-	more := int64(max(runs-1, 0)*seekTurns + turns)
-	if more == 0 {
+// Add counts a scan that has sought in so many runs. due says that Pick is to be asked, since a compaction
+// may be worth it from so many seeks on: see SeeksUntil.
+func (s *Seeks) Add(runs int, until int64) (due bool) {
+	more := int64(runs - 1)
+	if more < 1 {
 		return false
 	}
-	n := s.turns.Add(more)
-	past, before := n/seekTurns-until, (n-more)/seekTurns-until
-	return past >= 0 && (before < 0 || past/seeksAgain != before/seeksAgain)
+	past := s.n.Add(more) - until
+	return past >= 0 && (past < more || past/seeksAgain != (past-more)/seeksAgain)
 }
 
 // Pick is byReads with the seeks that were counted.
-func (s *Seeks) Pick(sizes []int64, rate float64) Plan {
-	return byReads(sizes, rate, s.turns.Load()/seekTurns)
-}
+func (s *Seeks) Pick(sizes []int64, rate float64) Plan { return byReads(sizes, rate, s.n.Load()) }
 
 // Use is Pick. If it chooses any runs, it forgets the seeks.
 func (s *Seeks) Use(sizes []int64, rate float64) Plan {
@@ -93,4 +88,4 @@ func (s *Seeks) Use(sizes []int64, rate float64) Plan {
 }
 
 // Forget counts from 0 again.
-func (s *Seeks) Forget() { s.turns.Store(0) }
+func (s *Seeks) Forget() { s.n.Store(0) }

@@ -56,44 +56,6 @@ func TestReadsAtRate(t *testing.T) {
 	}
 }
 
-// TestSeeks: turns of several scans together count as seeks, and Pick is to be asked when enough have come, and
-// then now and again.
-func TestSeeks(t *testing.T) {
-	for _, c := range []struct {
-		name        string
-		runs, turns int
-		until       int64
-		first       int // scan that is due
-	}{
-		{"one run", 1, 0, 1, 0},
-		{"none", 0, 0, 1, 0},
-		{"three runs", 3, 0, 100, 50},
-		{"turns", 1, 3, 100, 167},
-		{"turns after a seek", 2, 10, 100, 34},
-		{"never", 3, 1000, math.MaxInt64, 0},
-	} {
-		var s Seeks
-		first, again := 0, 0
-		for i := range 2000 {
-			if s.Add(c.runs, c.turns, c.until) {
-				if first == 0 {
-					first = i + 1
-				} else {
-					again++
-				}
-			}
-		}
-		sought := int64(2000*max(c.runs-1, 0)) + int64(2000*c.turns/seekTurns)
-		if want := max(0, int(sought-c.until)/seeksAgain); first != c.first || again != want {
-			t.Errorf("%s: due at scan %d and %d times again, want %d and %d", c.name, first, again, c.first, want)
-		}
-		s.Forget()
-		if s.Add(c.runs, c.turns, max(c.until, 100)) {
-			t.Errorf("%s: due after all was forgotten", c.name)
-		}
-	}
-}
-
 // TestReadsPay: with a flush now and then, and no tiers, seeks and compactions take at most twice the time that
 // the seeks take without compactions, and where scans are many less than these.
 func TestReadsPay(t *testing.T) {
