@@ -14,10 +14,10 @@ import (
 // Compact flushes, splits partitions that hold more than Options.MaxPartitionBytes, and
 // compacts, one to four partitions at a time: one processor of several is left to other calls.
 // Then each partition has one run, or two of which the newer is at most a sixteenth of the
-// other, no shared file has much that belongs to others, and all files have an index for the
-// policy of their container. Versions that were overwritten, deleted or have expired are gone,
-// except those that a reader holds or may ask for: Stats.Holders names the holders. Files that
-// are not needed any more are removed when Compact returns. One logical partition is not split.
+// other or the disk has no room for more, no shared file has much that belongs to others, and
+// all files have an index for the policy of their container. Versions that were overwritten,
+// deleted or have expired are gone, except those that a reader holds or may ask for:
+// Stats.Holders names the holders. Files that are not needed are removed when it returns.
 // Where files are damaged Compact does what it can, and then returns an error that names one.
 func (db *DB) Compact(ctx context.Context) error {
 	call, err := db.enterWriting(ctx)
@@ -29,17 +29,15 @@ func (db *DB) Compact(ctx context.Context) error {
 	if err = db.flush(ctx); err != nil {
 		return err
 	}
-	for again := true; again; {
-		if _, err = db.finishSplits(ctx); err != nil {
-			return err
+	_, err = db.finishSplits(ctx)
+	for again := true; again && err == nil; {
+		if err = db.eachPartition(ctx, func(p *partition) error { return db.compactPartition(ctx, p) }); err == nil {
+			// Compactions update what partitions count, so one may turn out too large only now.
+			again, err = db.finishSplits(ctx)
 		}
-		if err = db.eachPartition(ctx, func(p *partition) error { return db.compactPartition(ctx, p) }); err != nil {
-			return err
-		}
-		// Compactions update what partitions count, so one may turn out too large only now.
-		if again, err = db.finishSplits(ctx); err != nil {
-			return err
-		}
+	}
+	if err != nil {
+		return err
 	}
 	for _, p := range db.partitions() {
 		if err := p.Version.Load().FirstAside(); err != nil {
@@ -55,6 +53,9 @@ func (db *DB) compactPartition(ctx context.Context, p *partition) error {
 		return err
 	}
 	if err := p.rewriteAll(ctx, p.TrimOne); err != nil {
+		return err
+	}
+	if err := p.CompactFew(ctx); err != nil { // trims have told what the files have
 		return err
 	}
 	return p.rewriteAll(ctx, p.reindexOne)
@@ -129,8 +130,7 @@ func (db *DB) eachPartition(ctx context.Context, fn func(*partition) error) erro
 		if len(parts) == 0 {
 			return nil
 		}
-		work := func(i int) error { return fn(parts[i]) }
-		if _, err := atonce.Do(ctx, min(db.opts.atOnce, scheduler.CallOutputs()), len(parts), work); err != nil {
+		if _, err := atonce.Do(ctx, min(db.opts.atOnce, scheduler.CallOutputs()), len(parts), func(i int) error { return fn(parts[i]) }); err != nil {
 			return err
 		}
 		for _, p := range parts {

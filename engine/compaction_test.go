@@ -107,3 +107,63 @@ func TestRunsAreBounded(t *testing.T) {
 		t.Errorf("%d background errors, %d flushes", s.BackgroundErrors, s.Flushes)
 	}
 }
+
+// TestCompactWithoutRoom: where the disk has no room to write the oldest run anew, Compact leaves it. Later there is room.
+func TestCompactWithoutRoom(t *testing.T) {
+	mem := vfs.NewMem()
+	db, c := openUncompressed(t, mem, 0)
+	const plenty = 1 << 40
+	mem.SetCapacity(plenty)
+	for run := range 2 {
+		for i := range 500 {
+			upsert(t, c, fmt.Sprintf("%04d", 2*i+run), 1700)
+		}
+		must(t, db.Flush(t.Context()))
+	}
+	free, err := mem.Free()
+	must(t, err)
+	mem.SetCapacity(plenty - int64(free) + 500_000)
+	for _, want := range []int{2, 1} {
+		must(t, db.Compact(t.Context()))
+		if runs := c.Partitions()[0].Runs; runs != want {
+			t.Errorf("%d runs, want %d", runs, want)
+		}
+		n := 0
+		for it, err := range c.Scan(t.Context(), StringKey("a"), IDRange{}, nil) {
+			must(t, err)
+			if it.ID != fmt.Sprintf("%04d", n) {
+				t.Fatalf("item %d is %s", n, it.ID)
+			}
+			n++
+		}
+		if n != 1000 {
+			t.Errorf("%d items", n)
+		}
+		mem.SetCapacity(plenty)
+	}
+}
+
+// TestCompactAfterSplit: when Compact returns, nothing is left for another one, also where it trimmed files that two
+// partitions shared, of which it did not know before how much of them is whose.
+func TestCompactAfterSplit(t *testing.T) {
+	for few := 40; few <= 160; few += lone(4) {
+		s := newSplitStore(t, byK, func(o *Options) { o.memtableBytes = 8 << 20 })
+		put := func(from, n int) {
+			for i := range n {
+				s.put(i%(40+few%7), fmt.Sprint(from+i), fmt.Sprint("text ", i*i))
+			}
+			must(t, s.db.Flush(t.Context()))
+		}
+		put(0, 1500)
+		must(t, s.db.Compact(t.Context()))
+		put(1500, few)
+		s.split(0, nil)
+		must(t, s.db.Compact(t.Context()))
+		before := s.db.Stats().Compactions
+		must(t, s.db.Compact(t.Context()))
+		if n := s.db.Stats().Compactions - before; n > 0 {
+			t.Errorf("%d new items: %d compactions were left", few, n)
+		}
+		s.check()
+	}
+}

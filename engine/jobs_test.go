@@ -10,7 +10,6 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/internal/vfs"
 )
 
@@ -417,7 +416,7 @@ func TestSettleSplits(t *testing.T) {
 			} else if over {
 				t.Errorf("manual %v: partition %d holds %d bytes", manual, p.ID, p.Version.Load().LiveBytes())
 			}
-			again, err := lsm.PickFew(p.Version.Load().Runs, true)
+			again, err := p.PickFew(p.Version.Load().Runs, true)
 			if p.queued.Load() != nil || len(p.Inherited()) > 0 || again.Len() > 0 || err != nil {
 				t.Errorf("manual %v: partition %d is not at rest", manual, p.ID)
 			}

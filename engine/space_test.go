@@ -460,7 +460,7 @@ func TestHoldersOfTime(t *testing.T) {
 // with a nested one in it: write is called when they have begun, and what it writes is flushed, as
 // often as makes a tier.
 func (p *partition) somePicker(rng interface{ IntN(int) int }, write func()) lsm.Picker {
-	choose := []lsm.Picker{p.PickTiers, lsm.PickFew, p.PickDead(context.Background())}[rng.IntN(3)]
+	choose := []lsm.Picker{p.PickTiers, p.PickFew, p.PickDead(context.Background())}[rng.IntN(3)]
 	return func(runs []*lsm.Run, last bool) (tiers.Plan, error) {
 		plan, err := choose(runs, last)
 		if plan.End > plan.First && rng.IntN(2) == 0 {

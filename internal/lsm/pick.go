@@ -26,8 +26,17 @@ func (t *Tree) PickDead(ctx context.Context) Picker {
 	}
 }
 
-// PickFew chooses such that as few runs are left as are worth it: one or two.
-func PickFew(runs []*Run, _ bool) (tiers.Plan, error) { return tiers.Fewest(sizesOf(runs)), nil }
+// PickFew chooses such that as few runs are left as are worth it: one or two, and two if there is
+// not much room.
+func (t *Tree) PickFew(runs []*Run, _ bool) (tiers.Plan, error) {
+	return tiers.Fewest(sizesOf(runs), t.roomFor(runs)), nil
+}
+
+// roomFor says whether the disk has room for twice the size of runs.
+func (t *Tree) roomFor(runs []*Run) bool {
+	free, err := t.Env.FS.Free()
+	return err == nil && free/2 >= uint64(bytesOf(runs))
+}
 
 // PickTiers chooses all runs if much of them is dead, else runs of one tier.
 func (t *Tree) PickTiers(runs []*Run, last bool) (tiers.Plan, error) {
@@ -51,7 +60,7 @@ func (t *Tree) PickDue(runs []*Run, last bool) (tiers.Plan, error) {
 	if plan = t.seeks.Use(sizesOf(runs), t.Env.CompactionRate.PerSecond()); plan.Len() == 0 {
 		return plan, nil
 	}
-	if free, unknown := t.Env.FS.Free(); unknown != nil || free/2 < uint64(bytesOf(runs[:plan.End])) {
+	if !t.roomFor(runs[:plan.End]) {
 		return tiers.Plan{}, nil // writes need the room more, and go on
 	}
 	return plan, nil

@@ -55,8 +55,11 @@ func (p *Partition) CompactFully(ctx context.Context) error {
 			return err
 		}
 	}
-	return p.compactOnce(ctx, lsm.PickFew)
+	return p.CompactFew(ctx)
 }
+
+// CompactFew is the part of CompactFully that has nothing to do with dead versions.
+func (p *Partition) CompactFew(ctx context.Context) error { return p.compactOnce(ctx, p.PickFew) }
 
 // compactOnce carries out one compaction, past damage that it meets.
 func (p *Partition) compactOnce(ctx context.Context, choose lsm.Picker) error {

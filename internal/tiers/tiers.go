@@ -55,9 +55,9 @@ func Pick(sizes []int64) (longest Plan) {
 }
 
 // Fewest chooses among neighbouring runs of these sizes, newest first, such that one run is left, or two
-// if the newer is so small that a scan hardly meets it. So calls for it write a version again only when
-// the newer runs have grown to a part of the oldest.
-func Fewest(sizes []int64) Plan {
+// if the newer is so small that a scan hardly meets it. So what the oldest run has is written again only
+// when the newer ones have grown to a part of it, and never unless oldest.
+func Fewest(sizes []int64, oldest bool) Plan {
 	last, newer := len(sizes)-1, int64(0)
 	if last < 1 {
 		return Plan{}
@@ -66,7 +66,7 @@ func Fewest(sizes []int64) Plan {
 		newer += size
 	}
 	switch {
-	case newer > sizes[last]/apart:
+	case oldest && newer > sizes[last]/apart:
 		return Plan{0, last + 1}
 	case last > 1:
 		return Plan{0, last}

@@ -51,7 +51,7 @@ func TestFewest(t *testing.T) {
 		{"empty ones", []int64{0, 0, 0}, []int64{0, 0}},
 	} {
 		got := slices.Clone(c.sizes)
-		if p := Fewest(got); p.Len() > 0 {
+		if p := Fewest(got, true); p.Len() > 0 {
 			sum := int64(0)
 			for _, n := range got[p.First:p.End] {
 				sum += n
@@ -61,8 +61,15 @@ func TestFewest(t *testing.T) {
 		if !slices.Equal(got, c.left) {
 			t.Errorf("%s: of %v %v are left, want %v", c.name, c.sizes, got, c.left)
 		}
-		if p := Fewest(got); p != (Plan{}) {
+		if p := Fewest(got, true); p != (Plan{}) {
 			t.Errorf("%s: of %v, which were left, %+v are chosen once more", c.name, got, p)
+		}
+		want := Plan{0, max(0, len(c.sizes)-1)}
+		if want.Len() < 2 {
+			want = Plan{}
+		}
+		if p := Fewest(c.sizes, false); p != want {
+			t.Errorf("%s: of %v but the oldest %+v are chosen, want %+v", c.name, c.sizes, p, want)
 		}
 	}
 }
