@@ -249,7 +249,8 @@ func (c *asked) Err() error {
 // TestQueryAmongExpired: a query, and a count, in one logical partition looks at no more of an
 // index where many items of other logical partitions have expired, each at a time of its own.
 func TestQueryAmongExpired(t *testing.T) {
-	const n, keys = 30_000, 7500
+	n := amount(30_000, 30_000, 8000)
+	keys := n / 4
 	for name, def := range map[string]ContainerDef{"fixed": {}, "mutable": {MutableTTL: true}} {
 		t.Run(name, func(t *testing.T) {
 			opts := testOptions(vfs.NewMem())
@@ -262,7 +263,7 @@ func TestQueryAmongExpired(t *testing.T) {
 				must(t, second(c.Upsert(t.Context(), fmt.Appendf(nil, `{"id":"%d","k":%d,"n":%d}`, i, i%keys, i%10), nil)))
 			}
 			must(t, db.Flush(t.Context()))
-			in := OnePartition(NumberKey(keys - 1))
+			in := OnePartition(NumberKey(float64(keys - 1)))
 			look := func() (results, times int) {
 				ctx := &asked{Context: t.Context()}
 				for _, err := range c.Query(ctx, in, Query{Where: Eq("/n", 9)}).All() {
@@ -277,7 +278,7 @@ func TestQueryAmongExpired(t *testing.T) {
 				return results, ctx.times
 			}
 			before, times := look()
-			clock.pass(time.Hour - n/2*time.Millisecond)
+			clock.pass(time.Hour - time.Duration(n/2)*time.Millisecond)
 			after, again := look()
 			if before != 4 || after != 2 || again > times+20 {
 				t.Errorf("%d results, and of half of the items %d, looked at with %d and %d steps", before, after, times, again)

@@ -95,7 +95,7 @@ func TestContinueAfterError(t *testing.T) {
 				t.Errorf("%s: %d results and then %d, %v, want %d, or others", text, len(got), len(more), err, len(want))
 			}
 		}
-		for bad = 0; bad < n; bad += 7 {
+		for bad = 0; bad < n; bad += lone(7) {
 			r := c.Query(t.Context(), AllPartitions(), q)
 			got, err := results(r)
 			if now := bad; err != nil {

@@ -3,6 +3,7 @@ package engine
 import (
 	"bytes"
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -125,12 +126,11 @@ func TestOpenFullDiskOfLongLog(t *testing.T) {
 	_, err = other.Upsert(ctx, doc("i", "a", 1), nil)
 	must(t, err)
 	const n = 3000
-	filler := make([]byte, 6000)
-	rng := rand.New(rand.NewPCG(1, 1))
+	random, filler := make([]byte, 4500), make([]byte, 6000)
+	rng := rand.NewChaCha8([32]byte{1})
 	for i := range n {
-		for j := range filler {
-			filler[j] = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"[rng.IntN(62)]
-		}
+		_, _ = rng.Read(random)
+		base64.StdEncoding.Encode(filler, random)
 		_, err := c.Upsert(ctx, fmt.Appendf(nil, `{"id":"%d","k":"k%d","v":"%s"}`, i, i%7, filler), nil)
 		must(t, err)
 	}

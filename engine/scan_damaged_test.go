@@ -17,7 +17,7 @@ import (
 func TestScanMeetsDamageAtBatchEnd(t *testing.T) {
 	ctx := context.Background()
 	for _, compression := range []Compression{FastCompression, NoCompression} {
-		for deleted := 4064; deleted < 4096; deleted += 8 {
+		for deleted := 4064; deleted < 4096; deleted += lone(8) {
 			w := &damagedWriter{t: t, mem: vfs.NewMem()}
 			w.opts = testOptions(w.mem)
 			w.opts.FileBytes, w.opts.memtableBytes, w.opts.ReadMode = 1<<20, 4<<20, ReadPositioned

@@ -72,7 +72,10 @@ func TestNoStore(t *testing.T) {
 	f := func(name, text string, status int, prepare func(dir string) string) {
 		t.Run(name, func(t *testing.T) {
 			dir := prepare(copyStore(t, s.dir))
-			for _, args := range everyCommand(dir) {
+			for i, args := range everyCommand(dir) {
+				if testing.Short() && i%4 != len(name)%4 {
+					continue
+				}
 				if args[0] == "advise" && name == "file" {
 					continue // a file is a sample
 				}

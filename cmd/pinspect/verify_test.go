@@ -55,7 +55,7 @@ func TestVerifyNamesFileAndOffsetOfAFlippedByte(t *testing.T) {
 	}
 	step := int64(509)
 	if testing.Short() {
-		step = 2111
+		step = 8111
 	}
 	for _, pattern := range []string{"p/*/*.seg", "wal/*.log", "MANIFEST-*", "p/*/MANIFEST-*"} {
 		for _, name := range storeFiles(t, s.dir, pattern) {
