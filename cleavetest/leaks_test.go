@@ -6,6 +6,8 @@ import (
 	"iter"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -17,6 +19,15 @@ import (
 // child is set in the environment of a test binary that plays a program with a fault.
 const child = "CLEAVETEST_CHILD"
 
+// here is how reports name this file: by its import path in a program that was built with -trimpath.
+var here = func() string {
+	_, file, _, _ := runtime.Caller(0)
+	if filepath.IsAbs(file) {
+		file = filepath.Base(file)
+	}
+	return file + ":"
+}()
+
 // leaks are tests that must fail, and what their output must say.
 var leaks = []struct {
 	name string
@@ -27,7 +38,7 @@ var leaks = []struct {
 		if _, err := s.Container("c", "/k").Snapshot(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-	}, []string{`snapshot of container "c" was not closed or ended, opened at leaks_test.go:`, "cleavetest_test.init.func"}},
+	}, []string{`snapshot of container "c" was not closed or ended, opened at ` + here, "cleavetest_test.init.func"}},
 	{"scan", func(t *testing.T, s *cleavetest.Store) {
 		c := s.Container("c", "/k")
 		put(t, c, "x")
@@ -71,7 +82,7 @@ var leaks = []struct {
 		if _, err := engine.Open(t.Context(), s.Dir(), s.Options()); err != nil {
 			t.Fatal(err)
 		}
-	}, []string{"store was not closed or ended, opened at leaks_test.go:"}},
+	}, []string{"store was not closed or ended, opened at " + here}},
 	{"fault", func(_ *testing.T, s *cleavetest.Store) {
 		s.DB()
 		s.Fail(cleavetest.Rename, nil, cleavetest.Nth(1000))

@@ -111,7 +111,9 @@ func TestRunsAreBounded(t *testing.T) {
 // TestCompactWithoutRoom: where the disk has no room to write the oldest run anew, Compact leaves it. Later there is room.
 func TestCompactWithoutRoom(t *testing.T) {
 	mem := vfs.NewMem()
-	db, c := openUncompressed(t, mem, 0)
+	o := testOptions(mem)
+	o.memtableBytes = 8 << 20
+	db, c := openStore(t, o, ContainerDef{PartitionKey: []string{"/k"}, Compression: NoCompression})
 	const plenty = 1 << 40
 	mem.SetCapacity(plenty)
 	for run := range 2 {
