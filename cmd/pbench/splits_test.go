@@ -61,9 +61,6 @@ func namesLines(t *testing.T, n int) []byte {
 // document is found, no logical partition is in two places, the store is sound,
 // and it takes no more room than one that is loaded into as many partitions.
 func TestLoadSplits(t *testing.T) {
-	if testing.Short() {
-		t.Skip("loads 48,000 documents twice; tests of the engine split stores that are written to")
-	}
 	dir := t.TempDir()
 	lines := namesLines(t, 48_000)
 	file := filepath.Join(dir, "names.ndjson")
