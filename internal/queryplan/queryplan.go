@@ -18,6 +18,7 @@ package queryplan
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -135,7 +136,7 @@ func (r *rewriter) rewrite() error {
 		case q.Limit != nil:
 			out.Offset, out.Limit = &syntax.Count{}, &syntax.Count{N: q.Limit.N}
 			if q.Offset != nil {
-				out.Limit.N += q.Offset.N
+				out.Limit.N = min(q.Limit.N, math.MaxInt32-q.Offset.N) + q.Offset.N // no query has more
 			}
 		}
 	}
@@ -167,12 +168,12 @@ func (r *rewriter) rewrite() error {
 // orderedDistinct says that the order tells all results apart, so that equal ones follow each
 // other.
 func (r *rewriter) orderedDistinct() bool {
+	orders := make(map[string]bool)
+	for _, o := range r.q.OrderBy {
+		orders[syntax.Text(o.Expr)] = true
+	}
 	for _, item := range r.q.Items {
-		found := false
-		for _, o := range r.q.OrderBy {
-			found = found || syntax.Text(o.Expr) == syntax.Text(item.Expr)
-		}
-		if !found {
+		if !orders[syntax.Text(item.Expr)] {
 			return false
 		}
 	}

@@ -3,6 +3,7 @@ package queryplan
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"reflect"
 	"slices"
@@ -64,6 +65,21 @@ func TestForms(t *testing.T) {
 	const want = `{"partitionedQueryExecutionInfoVersion":2,"queryInfo":{"distinctType":"None","top":null,"offset":null,"limit":null,"orderBy":[],"orderByExpressions":[],"groupByExpressions":[],"groupByAliases":[],"aggregates":[],"groupByAliasToAggregateType":{},"rewrittenQuery":"","hasSelectValue":false,"dCountInfo":null,"hasNonStreamingOrderBy":false},"queryRanges":[{"min":"","max":"FF","isMinInclusive":true,"isMaxInclusive":false}]}`
 	if string(text) != want {
 		t.Errorf("got  %s\nwant %s", text, want)
+	}
+}
+
+// TestLargestLimit: what is sent to each partition is a query, also if OFFSET and LIMIT are as large as
+// they can be.
+func TestLargestLimit(t *testing.T) {
+	for _, text := range []string{"SELECT * FROM c OFFSET 2147483647 LIMIT 2147483647", "SELECT * FROM c ORDER BY c.a OFFSET 1 LIMIT 2147483647"} {
+		p, err := Of(text, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		q, err := syntax.Parse(strings.ReplaceAll(p.Info.RewrittenQuery, FilterPlaceholder, "true"))
+		if err != nil || q.Limit.N != math.MaxInt32 {
+			t.Errorf("%s: %s: %v", text, p.Info.RewrittenQuery, err)
+		}
 	}
 }
 
