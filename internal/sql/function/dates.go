@@ -327,16 +327,20 @@ func dateTimeBin(_ *Env, args []value.Value) value.Value {
 		if u == year {
 			size *= 12
 		}
-		n := months(t) - months(origin)
-		start, _ := later(origin, month, floorDiv(n, size)*size)
+		n := floorDiv(months(t)-months(origin), size)
+		start, ok := later(origin, month, n*size)
 		if start.After(t) {
-			start, _ = later(origin, month, (floorDiv(n, size)-1)*size)
+			start, ok = later(origin, month, (n-1)*size)
+		}
+		if !ok {
+			return value.Value{}
 		}
 		return text(start)
 	case u == nanosecond:
 		each, size = 1, max(1, size/int64(tick))
 	}
-	bin := each * size
+	// A bin longer than all years together holds no more than one that is as long.
+	bin := each * min(size, (lastTick-firstTick)/each+1)
 	return text(timeOfTicks(ticksOf(origin) + floorDiv(ticksOf(t)-ticksOf(origin), bin)*bin))
 }
 
