@@ -15,8 +15,8 @@ import (
 	"github.com/cleavestore/cleave/internal/vfs"
 )
 
-// TestQueriesEnd: the work on the index of one partition looks at the context, and
-// what ends it is no damage of the store.
+// TestQueriesEnd: the work on the index of one partition and on its documents looks at the
+// context, and what ends it is no damage of the store.
 func TestQueriesEnd(t *testing.T) {
 	ctx := context.Background()
 	opts := testOptions(vfs.NewMem())
@@ -38,6 +38,7 @@ func TestQueriesEnd(t *testing.T) {
 		`SELECT SUM(c.u) FROM c`,
 		`SELECT COUNT(1) FROM c WHERE c.u IN (` + strings.Join(list, ",") + `) OR c.u = 'x'`,
 		`SELECT TOP 1500 c.u FROM c ORDER BY c.u`,
+		`SELECT * FROM c WHERE LOWER(c.u) = '7'`,
 	} {
 		q, err := ParseQuery(text, nil)
 		if err != nil {
@@ -52,6 +53,26 @@ func TestQueriesEnd(t *testing.T) {
 	}
 	if damage.Load() > 0 || db.Stats().ReadErrors > 0 {
 		t.Errorf("%d events of damage, %+v", damage.Load(), db.Stats().ReadErrors)
+	}
+}
+
+// TestLongDocumentsEnd: what a query computes of one document ends with its context, in its filter and in
+// its results.
+func TestLongDocumentsEnd(t *testing.T) {
+	_, c := openStore(t, testOptions(vfs.NewMem()), ContainerDef{PartitionKey: []string{"/k"}, MinPartitions: 1})
+	must(t, second(c.Upsert(t.Context(), []byte(`{"id":"a","k":1,"a":[`+strings.Repeat("1,", 399)+`1]}`), nil)))
+	for _, text := range []string{
+		`SELECT VALUE COUNT(1) FROM c JOIN p IN c.a JOIN q IN c.a`,
+		`SELECT * FROM c WHERE NOT EXISTS(SELECT VALUE 1 FROM p IN c.a JOIN q IN c.a WHERE p + q = 3)`,
+	} {
+		q, err := ParseQuery(text, nil)
+		must(t, err)
+		if _, err := results(c.Query(&randtest.AskedContext{Context: t.Context(), Left: 100}, AllPartitions(), q)); !errors.Is(err, context.Canceled) {
+			t.Errorf("%s: %v", text, err)
+		}
+		if all, err := results(c.Query(t.Context(), AllPartitions(), q)); err != nil || len(all) != 1 {
+			t.Errorf("%s: %d results, %v", text, len(all), err)
+		}
 	}
 }
 
@@ -105,7 +126,7 @@ func TestContinueAfterError(t *testing.T) {
 			}
 		}
 		bad = -1
-		for left := int(newSeed(t) % uint64(lone(1))); ; left += lone(1) {
+		for left := int(newSeed(t) % uint64(lone(5))); ; left += lone(5) {
 			r := c.Query(&randtest.AskedContext{Context: t.Context(), Left: left}, AllPartitions(), q)
 			got, err := results(r)
 			if err == nil {

@@ -80,7 +80,7 @@ func (r *QueryResult) All() iter.Seq2[Item, error] {
 			if watch.runs {
 				show = r.c.db.without(show, &body)
 			}
-			r.finished, err = r.page.Run(e, &r.progress, show)
+			r.finished, err = r.page.Run(r.ctx, e, &r.progress, show)
 		}
 		if watch.runs {
 			r.c.took(latency.Query, r.c.db.opts.elapsed()-watch.begun-body, nil, nil, waits{}, err)

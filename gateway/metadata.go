@@ -108,6 +108,7 @@ func (c *call) list(rid, name string, all []map[string]any) error {
 			return badf("query: of %s only whole ones can be selected, without an order", name)
 		}
 		filter := query.Compile(s.Where, nil).Evaluator()
+		filter.Ctx = c.ctx
 		kept := all[:0:0]
 		for _, one := range all {
 			shown, failed := json.Marshal(one)

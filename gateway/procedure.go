@@ -319,7 +319,9 @@ func (t *scriptTx) query(op *script.Operation, a *script.Answer) error {
 	}
 	n, found := 0, 0
 	body := []byte{'['}
-	err = q.Run(q.NewFrame(t.o.Clock(), t.o.Clock), value.Array(documents), func(v value.Value) bool {
+	f := q.NewFrame(t.o.Clock(), t.o.Clock)
+	f.SetContext(t.ctx)
+	err = q.Run(f, value.Array(documents), func(v value.Value) bool {
 		if n++; n <= from {
 			return true
 		}

@@ -414,7 +414,9 @@ func (e *Execution) tester() *tester {
 // call compiles them: often indexes answer the query without an evaluator.
 func (e *Execution) evaluator() *query.Evaluator {
 	e.compiling.Do(func() { e.program = query.Compile(e.Select.Where, e.wanted) })
-	return e.program.Evaluator()
+	eval := e.program.Evaluator()
+	eval.Ctx = e.ctx
+	return eval
 }
 
 // values returns the wanted values of the document that was matched last.

@@ -469,6 +469,9 @@ func (s *scanner) collect(c keyCursor, past lifetime.Past) (more bool, err error
 		} else if lsm.Shown(v, past) || s.claims && v.Flags == item.Claim {
 			body, ok := v.Body, true
 			if s.accept != nil {
+				if err = s.ctx.Err(); err != nil {
+					return false, err
+				}
 				s.read += cost.Read(len(v.Body))
 				if body, ok, err = s.accept(k, v, c.Known()); err != nil {
 					return false, err

@@ -2,6 +2,7 @@ package query
 
 import (
 	"bytes"
+	"context"
 	"unsafe"
 
 	"github.com/cleavestore/cleave/internal/jsondoc"
@@ -120,6 +121,8 @@ type Evaluator struct {
 	// Err is why a Computed condition could not be tested. What Match returns then has no
 	// meaning.
 	Err error
+	// Ctx ends the test of Computed conditions; nil: nothing does.
+	Ctx context.Context
 	// Seq is the sequence of the document's version, which Computed conditions may ask for. Who
 	// tests such conditions sets it before each Match.
 	Seq uint64
@@ -164,7 +167,7 @@ func (e *Evaluator) matchComputed(doc []byte) bool {
 		return false
 	}
 	for _, leaf := range e.p.computed {
-		is, defined, err := e.testers[leaf](doc, e.Seq)
+		is, defined, err := e.testers[leaf](e.Ctx, doc, e.Seq)
 		if err != nil {
 			e.Err = err
 			return false

@@ -1,6 +1,7 @@
 package query
 
 import (
+	"context"
 	"fmt"
 	"strings"
 
@@ -56,8 +57,9 @@ type Condition interface {
 }
 
 // Tester says whether a condition is true for a document, of which seq is the sequence of the version;
-// defined is false if it is neither true nor false. An error ends the query.
-type Tester func(doc []byte, seq uint64) (is, defined bool, err error)
+// defined is false if it is neither true nor false. An error, such as that of ctx, ends the query. ctx may
+// be nil.
+type Tester func(ctx context.Context, doc []byte, seq uint64) (is, defined bool, err error)
 
 // Limits of a filter.
 const (

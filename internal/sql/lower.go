@@ -1,6 +1,7 @@
 package sql
 
 import (
+	"context"
 	"strings"
 
 	"github.com/cleavestore/cleave/internal/jsondoc"
@@ -101,11 +102,11 @@ func (l *lowerer) appendPath(p query.Path, e syntax.Expr) (query.Path, bool) {
 }
 
 // scalar returns a constant with which internal/query can compare.
-func scalar(e syntax.Expr) (v query.Value, ok bool) {
+func (l *lowerer) scalar(e syntax.Expr) (v query.Value, ok bool) {
 	var c value.Value
-	if l, literal := e.(*syntax.Literal); literal {
-		c = l.V
-	} else if c, ok = eval.Constant(e); !ok {
+	if lit, literal := e.(*syntax.Literal); literal {
+		c = lit.V
+	} else if c, ok = eval.Constant(e, l.options.Options); !ok {
 		return v, false
 	}
 	if !c.Defined() {
@@ -167,15 +168,15 @@ func (l *lowerer) known(e syntax.Expr) *query.Filter {
 		}
 	case *syntax.Binary:
 		if path := l.path(e.L); path != nil {
-			return comparison(path, e.Op, e.R)
+			return l.comparison(path, e.Op, e.R)
 		}
 		if path := l.path(e.R); path != nil {
-			return comparison(path, mirrored[e.Op], e.L)
+			return l.comparison(path, mirrored[e.Op], e.L)
 		}
 	case *syntax.Between:
 		path := l.path(e.X)
-		lo, okLo := scalar(e.Lo)
-		hi, okHi := scalar(e.Hi)
+		lo, okLo := l.scalar(e.Lo)
+		hi, okHi := l.scalar(e.Hi)
 		if path != nil && okLo && okHi && lo.Kind == hi.Kind {
 			return not(&query.Filter{Op: query.Range, Path: path, Lo: query.Limit{Value: lo, Inclusive: true}, Hi: query.Limit{Value: hi, Inclusive: true}}, e.Not)
 		}
@@ -186,7 +187,7 @@ func (l *lowerer) known(e syntax.Expr) *query.Filter {
 		}
 		f := &query.Filter{Op: query.In, Path: path}
 		for _, x := range e.List {
-			v, ok := scalar(x)
+			v, ok := l.scalar(x)
 			if !ok {
 				return nil
 			}
@@ -215,8 +216,8 @@ func not(f *query.Filter, not bool) *query.Filter {
 var mirrored = map[string]string{"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 // comparison is path op constant, nil for what internal/query does not have.
-func comparison(path query.Path, op string, e syntax.Expr) *query.Filter {
-	v, ok := scalar(e)
+func (l *lowerer) comparison(path query.Path, op string, e syntax.Expr) *query.Filter {
+	v, ok := l.scalar(e)
 	if !ok {
 		return nil
 	}
@@ -240,7 +241,7 @@ func comparison(path query.Path, op string, e syntax.Expr) *query.Filter {
 // its beginning is a condition that an index answers.
 func (l *lowerer) like(e *syntax.Like) *query.Filter {
 	path := l.path(e.X)
-	pattern, ok := scalar(e.Pattern)
+	pattern, ok := l.scalar(e.Pattern)
 	if path == nil || !ok || pattern.Kind != jsondoc.KindString || e.Escape != nil {
 		return nil
 	}
@@ -295,6 +296,9 @@ func (l *lowerer) call(e *syntax.Call) *query.Filter {
 	text := true
 	switch e.Name {
 	case "IS_DEFINED":
+		if len(e.Args) != 1 {
+			return nil
+		}
 		f.Op = query.Exists
 		return f
 	case "STARTSWITH":
@@ -312,7 +316,7 @@ func (l *lowerer) call(e *syntax.Call) *query.Filter {
 		return nil
 	}
 	var ok bool
-	if f.Value, ok = scalar(e.Args[1]); !ok || text && f.Value.Kind != jsondoc.KindString {
+	if f.Value, ok = l.scalar(e.Args[1]); !ok || text && f.Value.Kind != jsondoc.KindString {
 		return nil
 	}
 	return f
@@ -410,7 +414,8 @@ func (c *condition) String() string { return "(" + c.text + ")" }
 // Tester implements query.Condition.
 func (c *condition) Tester() query.Tester {
 	f := c.expr.NewFrame(c.options.now(), c.options.Clock)
-	return func(doc []byte, seq uint64) (is, defined bool, err error) {
+	return func(ctx context.Context, doc []byte, seq uint64) (is, defined bool, err error) {
+		f.SetContext(ctx)
 		f.SetSeq(seq)
 		v, err := c.expr.Value(f, value.Parse(doc))
 		if err != nil {

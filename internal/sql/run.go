@@ -2,6 +2,7 @@ package sql
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"math"
 	"time"
@@ -99,9 +100,9 @@ type Page struct {
 	elements elements
 }
 
-// Run gives the results to give, until that returns false. to learns how far it came. all
+// Run gives the results to give, until that returns false or ctx ends. to learns how far it came. all
 // says that there are no more.
-func (p *Page) Run(from Source, to *exec.Progress, give func(*exec.Row) bool) (all bool, err error) {
+func (p *Page) Run(ctx context.Context, from Source, to *exec.Progress, give func(*exec.Row) bool) (all bool, err error) {
 	s := p.s
 	if s.Whole() {
 		return from.Run(give)
@@ -109,6 +110,7 @@ func (p *Page) Run(from Source, to *exec.Progress, give func(*exec.Row) bool) (a
 	p.to, p.give = to, give
 	defer func() { to.Stats.Results = p.results }() // exec counts documents
 	p.f = s.q.NewFrame(s.now(), s.clock)
+	p.f.SetContext(ctx)
 	switch s.way {
 	case mapped, joined:
 		return p.rows(from)

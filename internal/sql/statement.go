@@ -62,6 +62,9 @@ func Parse(text string, parameters map[string]any, o Options) (*Statement, error
 			return f, ok
 		}
 	}
+	if o.Folded == nil {
+		o.Folded = new(int64)
+	}
 	q, err := syntax.ParseWith(text, parameters)
 	if err != nil {
 		return nil, err

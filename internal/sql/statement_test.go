@@ -104,7 +104,7 @@ func results(t *testing.T, text string, o Options, list ...string) (out []string
 	if err != nil {
 		return nil, err
 	}
-	_, err = p.Run(&documents{list, q.Select, &to}, &to, func(row *exec.Row) bool {
+	_, err = p.Run(t.Context(), &documents{list, q.Select, &to}, &to, func(row *exec.Row) bool {
 		out = append(out, string(row.Body))
 		return true
 	})

@@ -17,6 +17,9 @@ type UDF func(args []value.Value) (value.Value, error)
 type Options struct {
 	// UDF returns the function of users that has a name; nil: there are none.
 	UDF func(name string) (UDF, bool)
+	// Folded counts the bytes that several compilations look at to compute constants: together they
+	// have one bound. nil: a compilation has a bound for itself.
+	Folded *int64
 }
 
 // Query is a compiled query.
@@ -28,7 +31,7 @@ type Query struct {
 // Compile compiles a query without parameters. text is that of the query, for errors, which
 // are *syntax.Errors.
 func Compile(text string, q *syntax.Query, o Options) (*Query, error) {
-	c := &compiler{text: text, options: o, slots: 1}
+	c := newCompiler(text, o)
 	p := c.query(q, nil)
 	if c.err != nil {
 		return nil, c.err
@@ -45,7 +48,7 @@ type Expr struct {
 // CompileExpr compiles an expression in which a name stands for the document. Other names may
 // not occur in it.
 func CompileExpr(text string, e syntax.Expr, name string, o Options) (*Expr, error) {
-	c := &compiler{text: text, options: o, slots: 1}
+	c := newCompiler(text, o)
 	n, _ := c.expr(e, &scope{names: map[string]int{name: 0}})
 	if c.err != nil {
 		return nil, c.err
@@ -54,15 +57,13 @@ func CompileExpr(text string, e syntax.Expr, name string, o Options) (*Expr, err
 }
 
 // Constant returns the value of an expression that is the same for all documents.
-func Constant(e syntax.Expr) (value.Value, bool) {
-	c := &compiler{slots: 1}
+func Constant(e syntax.Expr, o Options) (value.Value, bool) {
+	c := newCompiler("", Options{Folded: o.Folded})
 	n, constant := c.expr(e, nil)
 	if c.err != nil || !constant {
 		return value.Value{}, false
 	}
-	f := &Frame{vars: make([]value.Value, c.slots)}
-	v := n(f)
-	return v, f.Err() == nil
+	return c.fold(n)
 }
 
 // node gives the value of an expression.
@@ -78,7 +79,7 @@ type scope struct {
 
 // grouping are the groups of a query.
 type grouping struct {
-	texts []string // of the expressions of GROUP BY
+	slots map[string]int // of the values of GROUP BY, by the texts of its expressions
 	plan  *groupPlan
 }
 
@@ -120,6 +121,13 @@ type compiler struct {
 	err     error // the first
 }
 
+func newCompiler(text string, o Options) *compiler {
+	if o.Folded == nil {
+		o.Folded = new(int64)
+	}
+	return &compiler{text: text, options: o, slots: 1}
+}
+
 func (c *compiler) fail(at int, format string, args ...any) {
 	if c.err == nil {
 		c.err = syntax.Errorf(c.text, at, format, args...)
@@ -144,13 +152,20 @@ func (c *compiler) query(q *syntax.Query, outer *scope) *plan {
 		p.where, _ = c.expr(q.Where, s)
 	}
 	if len(q.GroupBy) > 0 || aggregates(q) {
-		g := &grouping{plan: &groupPlan{}}
+		g := &grouping{slots: make(map[string]int), plan: &groupPlan{}}
 		for _, e := range q.GroupBy {
 			n, _ := c.expr(e, s)
-			g.texts = append(g.texts, syntax.Text(e))
-			g.plan.keys, g.plan.into = append(g.plan.keys, n), append(g.plan.into, c.slot())
+			slot := c.slot()
+			g.slots[syntax.Text(e)] = slot
+			g.plan.keys, g.plan.into = append(g.plan.keys, n), append(g.plan.into, slot)
 		}
 		p.group, s.group = g.plan, g
+	}
+	items := make(map[string]bool) // texts of what SELECT DISTINCT lists
+	if q.Distinct && len(q.OrderBy) > 0 {
+		for _, item := range q.Items {
+			items[syntax.Text(item.Expr)] = true
+		}
 	}
 	for _, o := range q.OrderBy {
 		if p.group != nil && len(q.GroupBy) == 0 && !Aggregated(o.Expr) {
@@ -160,7 +175,7 @@ func (c *compiler) query(q *syntax.Query, outer *scope) *plan {
 			c.expr(o.Expr, &rows)
 			continue
 		}
-		if q.Distinct && !listed(q, o.Expr) {
+		if q.Distinct && !listed(q, items, o.Expr) {
 			c.fail(o.Expr.Pos(), "with DISTINCT, expected an ORDER BY of what SELECT lists")
 		}
 		n, _ := c.expr(o.Expr, s)
@@ -179,24 +194,22 @@ func (c *compiler) query(q *syntax.Query, outer *scope) *plan {
 	return p
 }
 
-// listed says whether an expression is made of what SELECT lists. Otherwise results that are the
-// same could have several orders.
-func listed(q *syntax.Query, e syntax.Expr) bool {
+// listed says whether an expression is made of what SELECT lists, whose texts are items. Otherwise
+// results that are the same could have several orders.
+func listed(q *syntax.Query, items map[string]bool, e syntax.Expr) bool {
 	if q.Star {
 		base, ok := baseOf(e)
 		return ok && q.From != nil && base == q.From.Name
 	}
-	for _, item := range q.Items {
-		if syntax.Text(item.Expr) == syntax.Text(e) {
-			return true
-		}
+	if items[syntax.Text(e)] {
+		return true
 	}
 	switch e.(type) {
 	case *syntax.Ident, *syntax.Sub:
 		return false
 	}
 	all := true
-	syntax.Children(e, func(x syntax.Expr) { all = all && listed(q, x) })
+	syntax.Children(e, func(x syntax.Expr) { all = all && listed(q, items, x) })
 	return all
 }
 
@@ -248,7 +261,7 @@ func (c *compiler) result(p *plan, q *syntax.Query, s *scope) {
 			c.fail(q.At, "SELECT * needs exactly one source, which has a name: name the columns")
 		default:
 			slot := s.names[s.order[0]]
-			p.result = func(f *Frame) value.Value { return f.vars[slot] }
+			p.result = func(f *Frame) value.Value { return f.read(slot) }
 		}
 		return
 	}
@@ -267,11 +280,8 @@ func (c *compiler) result(p *plan, q *syntax.Query, s *scope) {
 		}
 	}
 	p.result = func(f *Frame) value.Value {
-		list := make([]value.Value, len(nodes))
-		for i, n := range nodes {
-			list[i] = n(f)
-		}
-		if !f.env.Grow(64 * len(list)) {
+		list, _ := evaluated(f, nodes)
+		if list == nil {
 			return value.Value{}
 		}
 		return value.Object(slices.Clone(names), list)
@@ -360,5 +370,23 @@ func (s *scope) known() string {
 	return "expected " + strings.Join(list, ", ")
 }
 
-// maxFolded is the size of the largest constant that is computed once.
-const maxFolded = 1 << 20
+// Bounds of what is computed once: the size of a constant, and the bytes that the computation of
+// all constants looks at.
+const (
+	maxFolded  = 1 << 20
+	maxFolding = 256 << 20
+)
+
+// mayFold says whether more constants may be computed.
+func (c *compiler) mayFold() bool { return *c.options.Folded <= maxFolding }
+
+// fold computes a constant; ok is false if it cannot, or if constants have taken too much already.
+func (c *compiler) fold(n node) (v value.Value, ok bool) {
+	if !c.mayFold() {
+		return v, false
+	}
+	f := &Frame{}
+	v = n(f)
+	*c.options.Folded += f.env.Looked() + v.Size() // what it is a part of looks at it
+	return v, f.Err() == nil
+}

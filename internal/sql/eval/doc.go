@@ -39,6 +39,7 @@
 //
 //  1. A compiled query is immutable and may be shared. A Frame serves one goroutine.
 //  2. What an evaluation makes and how many steps it takes is bounded, for each document
-//     (function.Env). Beyond the bounds the evaluation ends with an error and no result.
+//     (function.Env). Beyond the bounds the evaluation ends with an error and no result, and so it does
+//     when its context ends.
 //  3. Values refer to the bytes of the document until Keep.
 package eval

@@ -14,9 +14,8 @@ import (
 // then it is computed once.
 func (c *compiler) expr(e syntax.Expr, s *scope) (n node, constant bool) {
 	if s != nil && s.group != nil {
-		if i := slices.Index(s.group.texts, syntax.Text(e)); i >= 0 {
-			slot := s.group.plan.into[i]
-			return func(f *Frame) value.Value { return f.vars[slot] }, false
+		if slot, ok := s.group.slots[syntax.Text(e)]; ok {
+			return func(f *Frame) value.Value { return f.read(slot) }, false
 		}
 	}
 	if base, ok := baseOf(e); ok && s != nil {
@@ -28,9 +27,8 @@ func (c *compiler) expr(e syntax.Expr, s *scope) (n node, constant bool) {
 	if _, literal := e.(*syntax.Literal); !constant || literal || c.err != nil {
 		return n, constant
 	}
-	f := &Frame{vars: make([]value.Value, c.slots)}
-	v := n(f)
-	if f.Err() != nil || v.Size() > maxFolded {
+	v, ok := c.fold(n)
+	if !ok || v.Size() > maxFolded {
 		return n, constant // each evaluation tells the error
 	}
 	return func(*Frame) value.Value { return v }, true
@@ -68,6 +66,7 @@ func (c *compiler) compile(e syntax.Expr, s *scope) (n node, constant bool) {
 	switch e := e.(type) {
 	case *syntax.Literal:
 		v := e.V
+		*c.options.Folded += v.Size()
 		return func(*Frame) value.Value { return v }, true
 	case *syntax.Param:
 		c.fail(e.Pos(), "parameter @%s is not given", jsondoc.Clip(e.Name))
@@ -77,7 +76,7 @@ func (c *compiler) compile(e syntax.Expr, s *scope) (n node, constant bool) {
 			c.fail(e.Pos(), "%s is not the name of a source: %s", jsondoc.Clip(e.Name), s.known())
 			return undefined, false
 		}
-		return func(f *Frame) value.Value { return f.vars[slot] }, false
+		return func(f *Frame) value.Value { return f.read(slot) }, false
 	case *syntax.Member:
 		of, same := c.expr(e.Of, s)
 		name := e.Name
@@ -126,7 +125,7 @@ func (c *compiler) compile(e syntax.Expr, s *scope) (n node, constant bool) {
 		list, same := c.exprs(e.List, s)
 		names := e.Names
 		return func(f *Frame) value.Value {
-			values := evaluated(f, list)
+			values, _ := evaluated(f, list)
 			if values == nil {
 				return value.Value{}
 			}
@@ -135,7 +134,7 @@ func (c *compiler) compile(e syntax.Expr, s *scope) (n node, constant bool) {
 	case *syntax.Array:
 		list, same := c.exprs(e.List, s)
 		return func(f *Frame) value.Value {
-			values := evaluated(f, list)
+			values, _ := evaluated(f, list)
 			if values == nil {
 				return value.Value{}
 			}
@@ -147,20 +146,22 @@ func (c *compiler) compile(e syntax.Expr, s *scope) (n node, constant bool) {
 	return undefined, false
 }
 
-// evaluated returns the values of expressions that become one value, nil if they are too
-// large.
-func evaluated(f *Frame, list []node) []value.Value {
-	values := make([]value.Value, len(list))
-	n := 64
+// evaluated returns the values of expressions that are held together, nil if they are too large,
+// and how many bytes it has counted for them.
+func evaluated(f *Frame, list []node) (values []value.Value, n int) {
+	values = make([]value.Value, len(list))
 	for i, x := range list {
 		values[i] = x(f)
-		n += 64
+		size := sizeIn(values[i])
+		if n += size; !f.env.Grow(size) {
+			return nil, n
+		}
 	}
-	if !f.env.Grow(n) {
-		return nil
-	}
-	return values
+	return values, n
 }
+
+// sizeIn is the size of a value in an array or object.
+func sizeIn(v value.Value) int { return 48 + int(v.Size()) }
 
 func (c *compiler) binary(e *syntax.Binary, s *scope) (node, bool) {
 	l, same := c.expr(e.L, s)
@@ -217,7 +218,7 @@ func (c *compiler) like(e *syntax.Like, s *scope) (node, bool) {
 		text, ok := pattern(f).Text()
 		mark, okToo := escape(f).Text()
 		runes := []rune(mark)
-		if !ok || !okToo || given && len(runes) != 1 || !f.env.Grow(len(text)) {
+		if !ok || !okToo || given && len(runes) != 1 || !f.env.Grow(48*len(text)) {
 			return nil, false
 		}
 		if !given {
@@ -225,10 +226,12 @@ func (c *compiler) like(e *syntax.Like, s *scope) (node, bool) {
 		}
 		return function.LikePattern(text, runes[0]), true
 	}
-	if samePattern && sameEscape {
-		if fixed, ok := compile(&Frame{}); ok {
+	if samePattern && sameEscape && c.mayFold() {
+		f := &Frame{}
+		if fixed, ok := compile(f); ok {
 			compile = func(*Frame) (function.Pattern, bool) { return fixed, true }
 		}
+		*c.options.Folded += f.env.Looked()
 	}
 	return func(f *Frame) value.Value {
 		text, ok := x(f).Text()
@@ -260,11 +263,12 @@ func (c *compiler) call(e *syntax.Call, s *scope) (node, bool) {
 		}
 		list, _ := c.exprs(e.Args, s)
 		return func(f *Frame) value.Value {
-			args := evaluated(f, list)
+			args, n := evaluated(f, list)
 			if f.env.Err() != nil || !f.env.Step(1) {
 				return value.Value{}
 			}
 			v, err := body(args)
+			f.env.Drop(n)
 			if err != nil {
 				f.env.Fail(fmt.Errorf("udf.%s: %w", e.Name, err))
 			}
@@ -309,11 +313,13 @@ func (c *compiler) call(e *syntax.Call, s *scope) (node, bool) {
 		}, same && fn.Pure
 	}
 	return func(f *Frame) value.Value {
-		args := make([]value.Value, len(list))
-		for i, x := range list {
-			args[i] = x(f)
+		args, n := evaluated(f, list)
+		if args == nil {
+			return value.Value{}
 		}
-		return fn.Call(&f.env, args)
+		v := fn.Call(&f.env, args)
+		f.env.Drop(n)
+		return v
 	}, same && fn.Pure
 }
 
@@ -345,7 +351,7 @@ func (c *compiler) aggregate(fn aggregateFunc, e *syntax.Call, s *scope) node {
 	slot := c.slot()
 	g := s.group.plan
 	g.aggs = append(g.aggs, aggregate{fn, arg, slot})
-	return func(f *Frame) value.Value { return f.vars[slot] }
+	return func(f *Frame) value.Value { return f.read(slot) }
 }
 
 // sub compiles a subquery in an expression.
@@ -367,7 +373,7 @@ func (c *compiler) sub(e *syntax.Sub, s *scope) node {
 			var list []value.Value
 			p.run(f, func(v value.Value) bool {
 				list = append(list, v)
-				return f.env.Grow(64)
+				return f.env.Grow(sizeIn(v))
 			})
 			return value.Array(list)
 		}
@@ -382,7 +388,7 @@ func (c *compiler) sub(e *syntax.Sub, s *scope) node {
 				return false
 			}
 			out = v
-			return true
+			return f.env.Grow(sizeIn(v))
 		})
 		return out
 	}

@@ -1,12 +1,16 @@
 package eval
 
 import (
+	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/cleavestore/cleave/internal/fault"
+	"github.com/cleavestore/cleave/internal/sql/function"
 	"github.com/cleavestore/cleave/internal/sql/syntax"
 	"github.com/cleavestore/cleave/internal/sql/value"
 )
@@ -39,6 +43,8 @@ func TestExpressions(t *testing.T) {
 		"NumberBin(-3.5, 2)": "-4", "LOG(8, 2)": "3", "SIGN(-0.5)": "-1", "ROUND(-2.5)": "-3", "POWER(2, 0.5) > 1.41": "true",
 		"DateTimeAdd('mm', 1, '2020-01-31T00:00:00.0000000Z')": `"2020-02-29T00:00:00.0000000Z"`, "DateTimeAdd('ns', 150, '2020-01-01')": `"2020-01-01T00:00:00.0000001Z"`,
 		"DateTimeAdd('yyyy', 9000, '2020-01-01')": "undefined", "DateTimeDiff('ns', '2020-01-01', '2020-01-01T00:00:00.0000003Z')": "300", "DateTimeDiff('mi', '2020-01-01T00:00:59', '2020-01-01T00:01:00')": "1",
+		"DateTimeBin('2020-01-01', 'day', 20000000)": `"1970-01-01T00:00:00.0000000Z"`, "DateTimeBin('1969-12-31', 'dd', 2147483647)": "undefined", "DateTimeBin('1969-12-31', 'yyyy', 2147483647)": "undefined",
+		"DateTimeBin('2020-01-01', 'yyyy', 2147483647)": `"1970-01-01T00:00:00.0000000Z"`, "DateTimeBin('9999-12-31', 'mcs', 2147483647, '0001-01-01') > '9999-12-30'": "true",
 		"DateTimeBin('2020-05-17T10:00:00', 'month', 3)": `"2020-04-01T00:00:00.0000000Z"`, "DateTimeBin('1969-12-31T23:59:59', 'hh')": `"1969-12-31T23:00:00.0000000Z"`,
 		"DateTimeFormat('2020-05-07T09:03:02.1230000Z', 'yyyy-MM-dd HH:mm:ss.fff')": `"2020-05-07 09:03:02.123"`, "DateTimeFormat('2020-05-07T15:03:02Z', 'd MMM yy, h:m tt')": `"7 May 20, 3:3 PM"`,
 		"YEAR('2020-05-07')": "2020", "MONTH('2020-05-07')": "5", "DAY('2020-05-07')": "7", "DateTimeFromParts(2021, 2, 29)": "undefined", "TicksToDateTime(1e18) = undefined": "undefined",
@@ -50,7 +56,7 @@ func TestExpressions(t *testing.T) {
 			t.Errorf("%s: %v", text, err)
 			continue
 		}
-		v, ok := Constant(e)
+		v, ok := Constant(e, Options{})
 		if got := v.String(); !ok || got != want {
 			t.Errorf("%s is %s, want %s", text, got, want)
 		}
@@ -60,17 +66,25 @@ func TestExpressions(t *testing.T) {
 // run returns the results of a query for one document.
 func run(t *testing.T, text, doc string) ([]string, error) {
 	t.Helper()
+	return runUntil(t.Context(), t, text, doc, Options{})
+}
+
+// runUntil is run until a context ends.
+func runUntil(ctx context.Context, t *testing.T, text, doc string, o Options) ([]string, error) {
+	t.Helper()
 	tree, err := syntax.Parse(text)
 	if err != nil {
 		t.Fatal(err)
 	}
-	q, err := Compile(text, tree, Options{})
+	q, err := Compile(text, tree, o)
 	if err != nil {
 		return nil, err
 	}
 	var list []string
 	at := time.Date(2020, 1, 2, 3, 4, 5, 600, time.UTC)
-	err = q.Run(q.NewFrame(at, func() time.Time { return at.Add(time.Second) }), value.Parse([]byte(doc)), func(v value.Value) bool {
+	f := q.NewFrame(at, func() time.Time { return at.Add(time.Second) })
+	f.SetContext(ctx)
+	err = q.Run(f, value.Parse([]byte(doc)), func(v value.Value) bool {
 		list = append(list, v.String())
 		return true
 	})
@@ -108,6 +122,134 @@ func TestTooMuch(t *testing.T) {
 	_, err := run(t, "SELECT VALUE\n (SELECT VALUE p FROM p IN c.a) FROM c", doc)
 	if err == nil || !strings.HasPrefix(err.Error(), "line 2, column 2: the subquery has more than one result") {
 		t.Errorf("error %v", err)
+	}
+}
+
+// large is a document with a text of 1 MiB and arrays of 40 and of 20 elements.
+func large() string {
+	return `{"a":[` + strings.Repeat("1,", 39) + `1],"b":[` + strings.Repeat("1,", 19) + `1],"z":"` + strings.Repeat("x", 1<<20) + `"}`
+}
+
+// TestTooLarge: what values hold counts, in arrays, objects, rows and arguments, as long as they are held and
+// once.
+func TestTooLarge(t *testing.T) {
+	doc := large()
+	columns := make([]string, 1000)
+	for i := range columns {
+		columns[i] = fmt.Sprintf("c AS c%d", i)
+	}
+	list := func(n int, text string) string { return strings.Repeat(text+", ", n-1) + text }
+	for _, text := range []string{
+		"SELECT VALUE [" + list(1000, "c.z") + "] FROM c",
+		"SELECT VALUE ARRAY(SELECT VALUE c.z FROM i IN c.a) FROM c",
+		"SELECT " + strings.Join(columns, ", ") + " FROM c",
+		"SELECT VALUE CHOOSE(1, " + list(1000, "c.z") + ") FROM c",
+	} {
+		if got, err := run(t, text, doc); !errors.Is(err, fault.ErrTooLarge) {
+			t.Errorf("%.60s: %d results, error %v", text, len(got), err)
+		}
+	}
+	for text, results := range map[string]int{
+		"SELECT VALUE [" + list(40, "CONTAINS(c.z, 'y')") + "] FROM c":                                     1,
+		"SELECT VALUE LENGTH(x.z) FROM (SELECT c.z AS z FROM c JOIN i IN c.a) AS x":                        40,
+		"SELECT VALUE LENGTH(x.z) FROM c JOIN (SELECT c.z AS z, i AS i FROM i IN c.b ORDER BY i ASC) AS x": 20,
+	} {
+		if got, err := run(t, text, doc); err != nil || len(got) != results {
+			t.Errorf("%.60s: %d results, error %v", text, len(got), err)
+		}
+	}
+}
+
+// askedContext is done once its Err has been asked more than left times.
+type askedContext struct {
+	context.Context
+	left int
+}
+
+func (c *askedContext) Err() error {
+	if c.left--; c.left < 0 {
+		return context.Canceled
+	}
+	return nil
+}
+
+// TestEnds: an evaluation ends with its context, in joins and in functions of large values, and does not
+// look at large values after that.
+func TestEnds(t *testing.T) {
+	doc := large()
+	for _, text := range []string{
+		"SELECT VALUE COUNT(1) FROM c JOIN p IN c.a JOIN q IN c.a JOIN r IN c.a",
+		"SELECT VALUE SUM(LENGTH(c.z)) FROM c JOIN p IN c.a",
+		"SELECT VALUE LENGTH(CONCAT(z, 'x')) FROM c JOIN (SELECT VALUE c.z FROM i IN c.b) AS z",
+		"SELECT VALUE COUNT(c.z LIKE '%[a-cd-fg-hi-w]y') FROM c",
+	} {
+		ctx := &askedContext{t.Context(), 10}
+		got, err := runUntil(ctx, t, text, doc, Options{})
+		if !errors.Is(err, context.Canceled) || ctx.left != -1 {
+			t.Errorf("%s: %v, error %v, asked %d times after the end", text, got, err, -1-ctx.left)
+		}
+		if _, err = run(t, text, doc); err != nil {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
+// TestFolding: constants are computed until that has taken too much, in several compilations together.
+// Later ones are computed for each document.
+func TestFolding(t *testing.T) {
+	slow := "'" + strings.Repeat("a", 2000) + "' LIKE '%" + strings.Repeat("a", 1000) + "b'" // a million steps
+	spent := new(int64)
+	o := Options{Folded: spent}
+	for range 40 {
+		e, err := syntax.ParseExpr("[" + strings.Repeat(slow+", ", 9) + slow + "]")
+		if err != nil {
+			t.Fatal(err)
+		}
+		Constant(e, o)
+	}
+	if most := int64(maxFolding + function.MaxMade + 64*function.MaxSteps); *spent < maxFolding || *spent > most {
+		t.Errorf("constants have looked at %d bytes, at most %d are expected", *spent, most)
+	}
+	if e, _ := syntax.ParseExpr("1 + 1"); e != nil {
+		if v, ok := Constant(e, o); ok {
+			t.Errorf("%v was computed", v)
+		}
+	}
+	got, err := runUntil(t.Context(), t, "SELECT VALUE [1 + 1, 'ab' LIKE 'a%'] FROM c", "{}", o)
+	if err != nil || !slices.Equal(got, []string{"[2,true]"}) {
+		t.Errorf("%v, error %v", got, err)
+	}
+}
+
+// TestManyItems: the cost of an ORDER BY does not grow with the product of its parts and the columns of
+// SELECT DISTINCT.
+func TestManyItems(t *testing.T) {
+	items := make([]string, 300)
+	for i := range items {
+		items[i] = fmt.Sprintf("c.m%d", i)
+	}
+	text := "SELECT DISTINCT " + strings.Join(items, ", ") + " FROM c ORDER BY " + strings.Join(items, " + ")
+	tree, err := syntax.Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	allocs := testing.AllocsPerRun(1, func() {
+		if _, err := Compile(text, tree, Options{}); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if allocs > 50_000 {
+		t.Errorf("%v allocations", allocs)
+	}
+}
+
+// TestExtremesOfNaN: MIN and MAX pass over NaN wherever it comes.
+func TestExtremesOfNaN(t *testing.T) {
+	for doc, want := range map[string]string{`[0,2,3]`: "[2,3]", `[2,0,3]`: "[2,3]", `[3,2,0]`: "[2,3]", `[0]`: "[]", `[]`: "[]"} {
+		got, err := run(t, "SELECT VALUE [MIN(i * i / i), MAX(i * i / i)] FROM i IN c.a", `{"a":`+doc+`}`)
+		if err != nil || !slices.Equal(got, []string{want}) {
+			t.Errorf("%s: %v, error %v, want %s", doc, got, err, want)
+		}
 	}
 }
 

@@ -143,6 +143,9 @@ func (s *state) add(fn aggregateFunc, v value.Value, keep bool) (grown int64) {
 			s.bad = true
 			return 0
 		}
+		if !v.Defined() {
+			return 0 // NaN has no place in the order
+		}
 		better := s.count == 0
 		if !better {
 			c := compareAny(v, s.best)
@@ -203,7 +206,7 @@ func (s *state) result(fn aggregateFunc) value.Value {
 func (g *Groups) Each(f *Frame, visit func(key string) bool) {
 	for _, at := range g.list {
 		f.env.Reset()
-		if g.present(f, at); !visit(at.key) {
+		if g.present(f, at); !f.env.Step(1) || !visit(at.key) {
 			return
 		}
 	}

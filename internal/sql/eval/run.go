@@ -1,6 +1,7 @@
 package eval
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"time"
@@ -25,6 +26,17 @@ func (q *Query) NewFrame(begun time.Time, clock func() time.Time) *Frame {
 // NewFrame is Query.NewFrame.
 func (e *Expr) NewFrame(begun time.Time, clock func() time.Time) *Frame {
 	return &Frame{env: function.Env{Begun: begun, Clock: clock}, vars: make([]value.Value, e.slots)}
+}
+
+// SetContext sets the context with which evaluations end.
+func (f *Frame) SetContext(ctx context.Context) { f.env.Ctx = ctx }
+
+// read returns a variable. Who reads it may look at all of it.
+func (f *Frame) read(slot int) (v value.Value) {
+	if f.env.Look(int(f.vars[slot].Size())) {
+		v = f.vars[slot]
+	}
+	return v
 }
 
 // SetSeq sets the sequence of the version of the documents that follow.
@@ -150,7 +162,9 @@ func (p *plan) run(f *Frame, emit func(value.Value) bool) {
 	var list []result
 	seen := make(map[string]bool)
 	row := func() bool {
+		made := f.env.Made()
 		v := p.result(f)
+		made = f.env.Made() - made // until v is given: who keeps it counts its size
 		if !v.Defined() || f.env.Err() != nil {
 			return f.env.Err() == nil
 		}
@@ -164,10 +178,13 @@ func (p *plan) run(f *Frame, emit func(value.Value) bool) {
 			}
 		}
 		if len(p.order) == 0 {
-			return give(v)
+			more := give(v)
+			f.env.Drop(made)
+			return more
 		}
 		r := result{v: v, key: string(p.appendOrder(f, nil))}
 		list = append(list, r)
+		f.env.Drop(made)
 		return f.env.Grow(int(v.Size()) + len(r.key))
 	}
 	if p.group == nil {

@@ -51,8 +51,8 @@ func addArrays() {
 		}
 		found := false
 		args[0].Each(func(v value.Value) bool {
-			found = value.Equal(v, args[1]) || partial && partOf(args[1], v)
-			return !found && e.Step(1)
+			found = value.Equal(v, args[1]) || partial && partOf(e, args[1], v)
+			return !found && e.Step(1) && e.Look(int(args[1].Size()))
 		})
 		return value.Bool(found)
 	})
@@ -226,14 +226,14 @@ func order(a, b value.Value) int {
 }
 
 // partOf says whether all members of one object are members of another.
-func partOf(part, whole value.Value) bool {
+func partOf(e *Env, part, whole value.Value) bool {
 	if !part.IsObject() || !whole.IsObject() {
 		return false
 	}
 	all := true
 	part.Members(func(name string, v value.Value) bool {
 		w := whole.Member(name)
-		all = !w.IsUndefined() && (value.Equal(v, w) || partOf(v, w))
+		all = e.Look(int(whole.Size())) && !w.IsUndefined() && (value.Equal(v, w) || partOf(e, v, w))
 		return all
 	})
 	return all

@@ -7,12 +7,13 @@
 //     undefined argument. Exceptions say so: the tests of types, and what picks one of several
 //     arguments.
 //  2. What a function makes is counted by Env.Grow before it is made. A query that makes too much ends with
-//     an error.
+//     an error. What takes long is counted by Env.Step or Env.Look, so that it ends with its context.
 //  3. Functions change none of their arguments. They are pure, but for RAND and the present time.
 //  4. Positions and lengths of strings are counted in code points.
 package function
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"regexp"
@@ -33,11 +34,13 @@ const MaxSteps = 5_000_000
 
 // Env is what functions know of the evaluation they are called in. It serves one goroutine.
 type Env struct {
+	Ctx   context.Context  // the evaluation ends when it does; nil: there is none
 	Clock func() time.Time // nil: time.Now
 	Begun time.Time        // of the query
 	Seq   uint64           // of the version of the document; 0: it has none
 
 	made, steps int64
+	looked, due int64 // the context is asked when so many bytes were looked at
 	err         error
 	patterns    map[string]*regexp.Regexp // that were compiled
 }
@@ -64,16 +67,46 @@ func (e *Env) Grow(n int) bool {
 	if e.made += int64(n); e.made > MaxMade {
 		e.Fail(&fault.LimitError{What: "values that a query makes of one row", Size: e.made, Limit: MaxMade, Kind: fault.ErrTooLarge})
 	}
-	return e.err == nil
+	return e.Look(n)
 }
+
+// Made returns how many bytes were made and are not done with.
+func (e *Env) Made() int { return int(e.made) }
+
+// Drop says that bytes that were made are done with.
+func (e *Env) Drop(n int) { e.made = max(0, e.made-int64(n)) }
 
 // Step counts steps; false: they are too many.
 func (e *Env) Step(n int) bool {
 	if e.steps += int64(n); e.steps > MaxSteps {
 		e.Fail(fault.Of(fault.ErrTooLarge, fmt.Errorf("a query takes more than %d steps for one document: join fewer arrays, or shorter ones", MaxSteps)))
 	}
+	return e.Look(stepBytes * n)
+}
+
+// A step takes about as long as looking at stepBytes. The context is asked each askBytes.
+const (
+	stepBytes = 64
+	askBytes  = 1024 * stepBytes
+)
+
+// Look counts bytes that are looked at; false: the evaluation must end. There is no bound on them: a
+// document may be looked at once for each of its rows.
+func (e *Env) Look(n int) bool {
+	if e.looked += int64(n); e.looked >= e.due {
+		e.ask()
+	}
 	return e.err == nil
 }
+
+func (e *Env) ask() {
+	if e.due = e.looked + askBytes; e.Ctx != nil && e.err == nil {
+		e.err = e.Ctx.Err()
+	}
+}
+
+// Looked returns how many bytes all evaluations have looked at, those of steps included.
+func (e *Env) Looked() int64 { return e.looked }
 
 func (e *Env) now() time.Time {
 	if e.Clock != nil {

@@ -82,13 +82,16 @@ func addStrings() {
 		})
 	})
 	trim := func(name string, call func(s, cutset string) string) {
-		add(name, 1, 2, func(_ *Env, args []value.Value) value.Value {
+		add(name, 1, 2, func(e *Env, args []value.Value) value.Value {
 			list, ok := texts(args)
 			if !ok {
 				return value.Value{}
 			}
 			if len(list) == 1 {
 				return value.String(call(list[0], space))
+			}
+			if !e.Step(len(list[0]) / 64 * (len(list[1]) / 64)) {
+				return value.Value{}
 			}
 			return value.String(call(list[0], list[1]))
 		})
@@ -376,17 +379,19 @@ func addPatterns() {
 			modifiers = list[2]
 		}
 		re := e.pattern(list[1], modifiers)
-		if re == nil || !e.Step(len(list[0])/64) {
+		if re == nil || !e.Step(len(list[0])/64) || !e.Look(len(list[0])*len(list[1])) {
 			return value.Value{}
 		}
 		return value.Bool(re.MatchString(list[0]))
 	})
 }
 
-// Bounds of regular expressions: how long one is, and how many are kept.
+// Bounds of regular expressions: how long one is, and how many are kept. To compile a byte of one
+// takes as long as looking at compileBytes.
 const (
-	maxPattern  = 10_000
-	maxPatterns = 64
+	maxPattern   = 10_000
+	maxPatterns  = 64
+	compileBytes = 1 << 12
 )
 
 // pattern returns a regular expression, nil for what is none.
@@ -397,6 +402,9 @@ func (e *Env) pattern(text, modifiers string) *regexp.Regexp {
 	}
 	if len(e.patterns) >= maxPatterns || e.patterns == nil {
 		e.patterns = make(map[string]*regexp.Regexp)
+	}
+	if !e.Look(compileBytes * min(len(text), maxPattern)) {
+		return nil
 	}
 	var re *regexp.Regexp
 	if strings.Trim(modifiers, "msix") == "" && len(text) <= maxPattern {
@@ -461,7 +469,7 @@ func (p Pattern) Match(e *Env, s string) (matches, ok bool) {
 			star, mark = j, i
 			j++
 			continue
-		case j < len(p) && p[j].matches(r):
+		case j < len(p) && p[j].matches(e, r):
 			i += n
 			j++
 			continue
@@ -498,13 +506,14 @@ type likeElement struct {
 	ranges []rune // pairs
 }
 
-func (l *likeElement) matches(r rune) bool {
+func (l *likeElement) matches(e *Env, r rune) bool {
 	switch l.kind {
 	case likeRune:
 		return r == l.r
 	case likeOne:
 		return true
 	case likeSet:
+		e.Look(len(l.ranges))
 		for i := 0; i+1 < len(l.ranges); i += 2 {
 			if l.ranges[i] <= r && r <= l.ranges[i+1] {
 				return !l.not

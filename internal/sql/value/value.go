@@ -31,6 +31,19 @@ type composite struct {
 	raw   []byte
 	list  []Value
 	names []string // of an object, one for each of list
+	size  int64    // of list and names, in bytes
+}
+
+// made returns what holds a list and the names of its values.
+func made(list []Value, names []string) *composite {
+	c := &composite{list: list, names: names}
+	for i := range list {
+		c.size += list[i].Size()
+		if names != nil {
+			c.size += int64(16 + len(names[i]))
+		}
+	}
+	return c
 }
 
 // Null is null.
@@ -65,7 +78,7 @@ func String(s string) Value { return Value{kind: jsondoc.KindString, str: s} }
 // Array returns an array of a list, which it keeps. What is not Defined is left out.
 func Array(list []Value) Value {
 	list = slices.DeleteFunc(list, func(v Value) bool { return !v.Defined() })
-	return Value{kind: jsondoc.KindArray, c: &composite{list: list}}
+	return Value{kind: jsondoc.KindArray, c: made(list, nil)}
 }
 
 // Object returns an object of names and their values, which it keeps. What is not Defined
@@ -83,7 +96,7 @@ func Object(names []string, list []Value) Value {
 		names[n], list[n] = names[i], v
 		n++
 	}
-	return Value{kind: jsondoc.KindObject, c: &composite{names: names[:n], list: list[:n]}}
+	return Value{kind: jsondoc.KindObject, c: made(list[:n], names[:n])}
 }
 
 // Read returns a value of a document.
@@ -393,7 +406,7 @@ func (v Value) Keep() Value {
 	for i, e := range v.c.list {
 		list[i] = e.Keep()
 	}
-	v.c = &composite{list: list, names: v.c.names}
+	v.c = &composite{list: list, names: v.c.names, size: v.c.size}
 	return v
 }
 
@@ -401,13 +414,7 @@ func (v Value) Keep() Value {
 func (v Value) Size() int64 {
 	n := int64(48 + len(v.str))
 	if v.c != nil {
-		n += int64(len(v.c.raw))
-		for i, e := range v.c.list {
-			n += e.Size()
-			if v.c.names != nil {
-				n += int64(16 + len(v.c.names[i]))
-			}
-		}
+		n += int64(len(v.c.raw)) + v.c.size
 	}
 	return n
 }
