@@ -39,6 +39,9 @@ func (c *items) Def() engine.ContainerDef {
 
 // SetDefaultTTL implements gateway.Items. The groups follow when the nodes of their leaders hear of it.
 func (c *items) SetDefaultTTL(ctx context.Context, ttl time.Duration) error {
+	if err := c.s.owns(ctx); err != nil {
+		return err
+	}
 	within, cancel := c.s.bound(ctx)
 	defer cancel()
 	switch err := c.s.c.SetDefaultTTL(within, c.name, cluster.SecondsOf(ttl)); {
@@ -53,6 +56,9 @@ func (c *items) SetDefaultTTL(ctx context.Context, ttl time.Duration) error {
 
 // SetIndexPolicy implements gateway.Items. The nodes follow when they hear of it, and results are right meanwhile.
 func (c *items) SetIndexPolicy(ctx context.Context, p engine.IndexPolicy) error {
+	if err := c.s.owns(ctx); err != nil {
+		return err
+	}
 	within, cancel := c.s.bound(ctx)
 	defer cancel()
 	if err := c.s.c.SetIndexPolicy(within, c.name, p); err != nil {
@@ -207,8 +213,8 @@ func (c *items) charged(ctx context.Context, sum *float64, key engine.PartitionK
 	return metas, err
 }
 
-// batch carries out operations of one logical partition. If the answer was lost, it looks whether they were carried
-// out.
+// batch carries out operations of one logical partition. If the answer was lost, it looks whether they are known to have been
+// carried out.
 func (c *items) batch(ctx context.Context, key engine.PartitionKey, ops ...command.Operation) ([]engine.Meta, error) {
 	within, cancel := c.s.bound(ctx)
 	defer cancel()
@@ -227,21 +233,18 @@ func (c *items) batch(ctx context.Context, key engine.PartitionKey, ops ...comma
 	return metas, answer(ctx, bare(err))
 }
 
-// done reports whether each item is as operations leave it which were decided, one way or the other. A document has a time and a resource id, so what is
-// there byte for byte was written by the operation, or by one that does the same.
+// done reports whether it is known of operations, which were decided one way or the other, that they were carried out. A document has a
+// time and a resource id. So what is there byte for byte was written by the operation, or by one that does the same. The second
+// makes no difference, unless the operation has a condition: two clients that increment a number send the same document, and one
+// of them is refused. A deletion has one too: that the item is there.
 func (c *items) done(within, ctx context.Context, key engine.PartitionKey, ops []command.Operation) (metas []engine.Meta, ok bool) {
 	for i := range ops {
 		o := &ops[i]
-		id := o.ID
-		if id == "" {
-			id = idOf(o.Body)
+		if o.IfMatch != 0 || o.Kind == command.Check || o.Kind == command.Delete {
+			return nil, false
 		}
-		it, err := c.s.newest(ctx).Read(within, c.name, key, id)
-		switch {
-		case o.Kind == command.Check:
-		case o.Kind == command.Delete && errors.Is(err, engine.ErrNotFound):
-		case o.Kind != command.Delete && err == nil && bytes.Equal(it.Body, o.Body) && it.ETag != o.IfMatch:
-		default:
+		it, err := c.s.newest(ctx).Read(within, c.name, key, idOf(o.Body))
+		if err != nil || !bytes.Equal(it.Body, o.Body) {
 			return nil, false
 		}
 		metas = append(metas, it.Meta)

@@ -256,8 +256,21 @@ func (s *Store) EnsureContainer(ctx context.Context, name string, def engine.Con
 // when gateway.Over has returned.
 func (s *Store) Watch(ctx context.Context) { s.catalogue.watch(ctx) }
 
+// owns returns an error unless the catalogue is still that of this gateway. Each change of a container that comes before its
+// record in the catalogue begins with it.
+func (s *Store) owns(ctx context.Context) error {
+	if s.catalogue == nil {
+		return nil
+	}
+	_, err := s.catalogue.change(ctx)
+	return err
+}
+
 // DropContainer implements gateway.Store.
 func (s *Store) DropContainer(ctx context.Context, name string) error {
+	if err := s.owns(ctx); err != nil {
+		return err
+	}
 	within, cancel := s.bound(ctx)
 	defer cancel()
 	err := s.c.DropContainer(within, name)

@@ -1,6 +1,7 @@
 package replicated
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -18,6 +20,8 @@ import (
 	"github.com/cleavestore/cleave/partmap"
 	"github.com/cleavestore/cleave/replica/client"
 	"github.com/cleavestore/cleave/replica/cluster"
+	"github.com/cleavestore/cleave/replica/command"
+	"github.com/cleavestore/cleave/replica/group"
 	"github.com/cleavestore/cleave/replica/host"
 	"github.com/cleavestore/cleave/replica/protocol"
 	"github.com/cleavestore/cleave/replica/topology"
@@ -38,6 +42,37 @@ type heard struct {
 	containers []cluster.Container
 	applied    uint64        // entry of its groups, in which there is an item "there"
 	lost       *atomic.Int64 // how many answers to changes are lost; there is the container that is to be made
+	record     *record       // of the catalogue's owner; nil: what is proposed was decided before
+}
+
+// record is the record of the gateway that owns the catalogue.
+type record struct {
+	mu   sync.Mutex
+	body []byte
+	etag engine.ETag
+}
+
+// commit carries out a command that writes the record.
+func (r *record) commit(encoded []byte) *group.Outcome {
+	c, err := command.Decode(encoded)
+	if err != nil {
+		return &group.Outcome{Err: err}
+	}
+	o := c.Batches[0].Operations[0]
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if o.IfMatch != 0 && o.IfMatch != r.etag {
+		return &group.Outcome{Index: 1, Results: []engine.BatchResult{{Err: engine.ErrPrecondition}}}
+	}
+	r.etag++
+	r.body = bytes.Clone(o.Body)
+	return &group.Outcome{Index: 1, Results: []engine.BatchResult{{Metas: []engine.Meta{{ETag: r.etag}}}}}
+}
+
+func (r *record) item() *engine.Item {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return &engine.Item{Meta: engine.Meta{Key: catalogueKey, ID: ownerID, ETag: r.etag}, Body: r.body}
 }
 
 // orders is a container that was made while the cluster ran.
@@ -46,8 +81,10 @@ func orders(number uint64) cluster.Container {
 }
 
 // whole is the group with which orders begins.
-func whole(number uint64) *topology.Group {
-	return topology.New(topology.GroupID(number<<32|1), "orders", partmap.Range{Min: partmap.MinEPK(), Max: partmap.MaxEPK()}, 1)
+func whole(number uint64) *topology.Group { return wholeOf("orders", number) }
+
+func wholeOf(name string, number uint64) *topology.Group {
+	return topology.New(topology.GroupID(number<<32|1), name, partmap.Range{Min: partmap.MinEPK(), Max: partmap.MaxEPK()}, 1)
 }
 
 func (n heard) Client(_ context.Context, c *transport.Conn) {
@@ -70,12 +107,20 @@ func (n heard) Client(_ context.Context, c *transport.Conn) {
 				return h.AppendRoutes(dst, nil, n.groups, nil)
 			case kind == protocol.Status:
 				return h.AppendText(dst, status)
+			case kind == protocol.Propose && n.record == nil:
+				return h.AppendOutcome(dst, &group.Outcome{Index: 1, Duplicate: true})
+			case kind == protocol.Propose:
+				return h.AppendOutcome(dst, n.record.commit(q.Command))
+			case kind == protocol.Read && q.Read.ID == ownerID:
+				return h.AppendItem(dst, n.record.item())
 			case kind == protocol.Read && q.Read.ID == "there":
 				h.Applied = n.applied
 				return h.AppendItem(dst, &engine.Item{Meta: engine.Meta{Key: q.Read.Key, ID: q.Read.ID, ETag: 1}, Body: []byte(`{"id":"there","k":"a"}`)})
 			case kind == protocol.Read:
 				h.Applied = n.applied
 				return h.AppendError(dst, engine.ErrNotFound)
+			case kind == protocol.Alter && q.Change.What == protocol.Drop:
+				return h.AppendText(dst, nil)
 			case kind == protocol.Alter:
 				return h.AppendError(dst, engine.ErrExists)
 			}
@@ -207,6 +252,84 @@ func TestCreatedAlready(t *testing.T) {
 				t.Error(err)
 			}
 		})
+	}
+}
+
+// TestDecided: the answer to a write is lost, and the group knows only that it has decided the command: it has carried it out, or refused
+// it. If the document is there, the write was carried out, or makes no difference. That is not known of one with a
+// condition: another client may have written the same document, by the same patch of what was there.
+func TestDecided(t *testing.T) {
+	s := open(t, heard{groups: []*topology.Group{whole(cluster.FirstNumber)}, containers: []cluster.Container{orders(cluster.FirstNumber)}})
+	s.wait = 5 * time.Second
+	c, err := s.Container(t.Context(), "orders", engine.ContainerDef{PartitionKey: []string{"/k"}, DefaultTTL: 20 * time.Second, UniqueKeys: orders(1).UniqueKeys})
+	must(t, err)
+	there, other := []byte(`{"id":"there","k":"a"}`), []byte(`{"id":"there","k":"a","n":1}`)
+	for name, tc := range map[string]struct {
+		o     command.Operation
+		known bool
+	}{
+		"create":                         {command.Operation{Kind: command.Create, Body: there}, true},
+		"upsert":                         {command.Operation{Kind: command.Upsert, Body: there}, true},
+		"replace":                        {command.Operation{Kind: command.Replace, Body: there}, true},
+		"another document":               {command.Operation{Kind: command.Replace, Body: other}, false},
+		"none":                           {command.Operation{Kind: command.Create, Body: []byte(`{"id":"none","k":"a"}`)}, false},
+		"replace on condition":           {command.Operation{Kind: command.Replace, Body: there, IfMatch: 7}, false},
+		"replace on condition, in vain":  {command.Operation{Kind: command.Replace, Body: there, IfMatch: 1}, false},
+		"upsert on condition":            {command.Operation{Kind: command.Upsert, Body: there, IfMatch: 7}, false},
+		"check":                          {command.Operation{Kind: command.Check, ID: "there", IfMatch: 1}, false},
+		"check that there is none":       {command.Operation{Kind: command.Check, ID: "none"}, false},
+		"delete":                         {command.Operation{Kind: command.Delete, ID: "none"}, false},
+		"delete on condition":            {command.Operation{Kind: command.Delete, ID: "none", IfMatch: 7}, false},
+		"delete of an item that is back": {command.Operation{Kind: command.Delete, ID: "there"}, false},
+	} {
+		metas, err := c.(*items).batch(t.Context(), engine.StringKey("a"), tc.o)
+		fault, failed := errors.AsType[*gateway.Fault](err)
+		switch {
+		case tc.known && err == nil && len(metas) == 1 && metas[0].ETag == 1 && metas[0].ID == "there":
+		case !tc.known && failed && fault.Status == http.StatusRequestTimeout:
+		default:
+			t.Errorf("%s: %v, %v", name, metas, err)
+		}
+	}
+}
+
+// TestSuperseded: a gateway whose catalogue another one has taken over changes and drops no container of the cluster, also before it
+// has heard of that.
+func TestSuperseded(t *testing.T) {
+	const first = cluster.FirstNumber
+	catalogue := cluster.Container{Name: "_gateway", PartitionKey: []string{"/key"}, Number: first + 1}
+	node := heard{
+		groups:     []*topology.Group{whole(first), wholeOf(catalogue.Name, catalogue.Number)},
+		containers: []cluster.Container{orders(first), catalogue},
+		lost:       new(atomic.Int64), // counts changes below 0
+		record:     new(record),
+	}
+	before := open(t, node)
+	before.wait = 5 * time.Second
+	after, err := Open(t.Context(), Config{Client: before.c, Wait: before.wait})
+	must(t, err)
+	t.Cleanup(func() { must(t, after.Close()) })
+	takeOver := func(s *Store) {
+		_, err := s.EnsureContainer(t.Context(), catalogue.Name, engine.ContainerDef{PartitionKey: catalogue.PartitionKey})
+		must(t, err)
+	}
+	takeOver(before)
+	c, err := before.Container(t.Context(), "orders", engine.ContainerDef{PartitionKey: []string{"/k"}, DefaultTTL: 20 * time.Second, UniqueKeys: orders(1).UniqueKeys})
+	must(t, err)
+	takeOver(after)
+	for name, change := range map[string]func() error{
+		"drop":         func() error { return before.DropContainer(t.Context(), "orders") },
+		"default ttl":  func() error { return c.SetDefaultTTL(t.Context(), time.Minute) },
+		"index policy": func() error { return c.SetIndexPolicy(t.Context(), engine.IndexAll()) },
+	} {
+		fault, failed := errors.AsType[*gateway.Fault](change())
+		if !failed || fault.Status != http.StatusServiceUnavailable || !errors.Is(before.Err(), ErrSuperseded) || node.lost.Load() < 0 {
+			t.Errorf("%s: %v, %v, %d changes of the cluster", name, fault, before.Err(), -node.lost.Load())
+		}
+	}
+	must(t, after.DropContainer(t.Context(), "orders"))
+	if n := -node.lost.Load(); n != 1 {
+		t.Errorf("%d changes of the cluster, want that of the gateway that has taken over", n)
 	}
 }
 
