@@ -134,9 +134,11 @@ type Group struct {
 
 	proposals map[command.ID]uint64 // of this replica as the leader, without outcome; in which order
 	proposed  uint64
-	waiting   []*command.Command // proposals that no entry has yet
-	hurry     bool               // they do not wait for the outcome of others
-	unwritten int                // appends that were handed out and are not durable
+	waiting   []*command.Command    // proposals that no entry has yet
+	encoded   map[command.ID][]byte // of these
+	bytes     int                   // in encoded
+	hurry     bool                  // they do not wait for the outcome of others
+	unwritten int                   // appends that were handed out and are not durable
 	reads     []*read
 	boot      [8]byte // of read ids: another one for each Open
 	readCount uint64
@@ -191,7 +193,7 @@ type Apply struct {
 // raftlog.ErrRemoved if a Destroy was interrupted, which is complete now; those of the log and
 // of the partition.
 func Open(ctx context.Context, cfg Config) (*Group, error) {
-	g := &Group{cfg: cfg, proposals: make(map[command.ID]uint64), streams: make(map[uint64]func() (io.ReadCloser, error)), probes: make(map[uint64]probe)}
+	g := &Group{cfg: cfg, proposals: make(map[command.ID]uint64), encoded: make(map[command.ID][]byte), streams: make(map[uint64]func() (io.ReadCloser, error)), probes: make(map[uint64]probe)}
 	rand.Read(g.boot[:]) // never fails
 	def := cfg.Container.Def()
 	g.levels = max(1, len(def.PartitionKey))

@@ -418,9 +418,9 @@ func TestGatherBounds(t *testing.T) {
 		return &command.Command{ID: commandID(uint64(n)), Batches: []command.Batch{{Key: engine.NumberKey(float64(n)), Operations: []command.Operation{o}}}}
 	}
 	count := func(o command.Operation) int {
-		e := gathering{keys: make(map[engine.PartitionKey]bool), ids: make(map[command.ID]bool)}
+		e := gathering{keys: make(map[engine.PartitionKey]bool)}
 		n := 0
-		for n < 10_000 && e.add(of(n, o), start) {
+		for c := of(n, o); n < 10_000 && e.add(c, c.Append(nil), start); c = of(n, o) {
 			n++
 		}
 		return n
@@ -436,6 +436,75 @@ func TestGatherBounds(t *testing.T) {
 	}
 	if n := count(command.Operation{Kind: command.Delete, ID: "i"}); n != gatherOps {
 		t.Errorf("%d deletes", n)
+	}
+}
+
+// TestTooLargeCommand: a command that no replica would carry out, or whose entry fits into no message, is refused before it comes into
+// the log: the leader would send it for ever.
+func TestTooLargeCommand(t *testing.T) {
+	r := single(t, vfs.NewMem(), 100)
+	text := strings.Repeat("x", 1<<20)
+	batches := func(n int) *command.Command {
+		c := &command.Command{ID: commandID(uint64(n)), After: r.g.Applied()}
+		for i := range n {
+			k := fmt.Sprint(i)
+			c.Batches = append(c.Batches, command.Batch{Key: engine.StringKey(k), Operations: []command.Operation{
+				{Kind: command.Upsert, Body: fmt.Appendf(nil, `{"id":"i","k":%q,"t":%q}`, k, text)},
+			}})
+		}
+		return c
+	}
+	edits := func(n int) *command.Command { // a batch counts nothing of a patch but the id
+		c := increment(uint64(100+n), r.g.Applied(), "i")
+		ops := &c.Batches[0].Operations
+		*ops = (*ops)[:0]
+		for i := range n {
+			*ops = append(*ops, command.Operation{Kind: command.Patch, ID: fmt.Sprint(i), Edits: []command.Edit{
+				{Kind: command.EditSet, Path: "/t", Value: []byte(`"` + text + `"`)},
+			}})
+		}
+		return c
+	}
+	for _, tc := range []struct {
+		of func(int) *command.Command
+		n  int
+	}{{batches, mostBatches >> 20}, {edits, mostEncoded >> 20}} {
+		must(t, r.g.Propose(tc.of(tc.n-1)))
+		if err := r.g.Propose(tc.of(tc.n)); !errors.Is(err, engine.ErrTooLarge) {
+			t.Errorf("%d MiB: %v", tc.n, err)
+		}
+	}
+}
+
+// TestWaitingBounds: the commands that wait have so many bytes at most. One that waits already is taken, and does not count twice.
+func TestWaitingBounds(t *testing.T) {
+	r := single(t, vfs.NewMem(), 100)
+	r.ask(upsert(1, r.g.Applied(), "i"))
+	if len(r.g.encoded) != 0 || r.g.bytes != 0 {
+		t.Errorf("%d commands with %d bytes wait after the outcome", len(r.g.encoded), r.g.bytes)
+	}
+	body := fmt.Appendf(nil, `{"id":"i","k":"a","t":%q}`, strings.Repeat("x", 1<<20))
+	of := func(n uint64) *command.Command {
+		c := upsert(n, r.g.Applied(), "i")
+		c.Batches[0].Operations[0].Body = body
+		return c
+	}
+	const most = mostWaitingBytes>>20 - 1
+	for n := range uint64(most) {
+		must(t, r.g.Propose(of(10+n)))
+	}
+	if err := r.g.Propose(of(1000)); !errors.Is(err, ErrBusy) {
+		t.Errorf("a command beyond the bound: %v", err)
+	}
+	must(t, r.g.Propose(of(10)))
+	r.g.giveUp()
+	must(t, r.work())
+	if len(r.done) != most || !errors.Is(r.done[0].Err, ErrNotLeader) {
+		t.Errorf("%d outcomes, want %d", len(r.done), most)
+	}
+	must(t, r.g.Propose(of(10)))
+	if len(r.g.waiting) != 1 {
+		t.Error("a command that was given up does not wait when it comes again")
 	}
 }
 

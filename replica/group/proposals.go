@@ -28,7 +28,8 @@ type Outcome struct {
 }
 
 // Propose proposes a command; Work.Outcomes will have its outcome. The group keeps the
-// command until then and sets its time. Errors: ErrNotLeader, ErrBusy; errors of Command.Build.
+// command until then and sets its time. One whose id waits already is that one, and has its outcome. Errors: ErrNotLeader, ErrBusy;
+// engine.ErrTooLarge; errors of Command.Build.
 //
 // Commands that are proposed while earlier ones have no outcome are gathered: Ready makes entries
 // of them when these have theirs, or earlier after Hurry. The fewer entries there are, the fewer
@@ -37,16 +38,31 @@ func (g *Group) Propose(c *command.Command) error {
 	if !g.IsLeader() {
 		return ErrNotLeader
 	}
+	if g.encoded[c.ID] != nil {
+		return nil
+	}
 	if len(g.waiting) >= maxWaiting {
 		return ErrBusy
 	}
 	if err := g.belongs(c); err != nil {
 		return err
 	}
-	if _, err := c.Build(g.cfg.Container); err != nil {
+	batches, err := c.Build(g.cfg.Container)
+	if err != nil {
 		return err
 	}
-	g.waiting = append(g.waiting, c)
+	size, encoded := int64(0), c.Append(nil)
+	for _, b := range batches {
+		size += b.Size()
+	}
+	switch {
+	case size > mostBatches, len(encoded) > mostEncoded:
+		return fmt.Errorf("%w: a command of %d bytes with batches of %d, at most %d and %d are possible", engine.ErrTooLarge, len(encoded), size, mostEncoded, mostBatches)
+	case g.bytes+len(encoded) > mostWaitingBytes:
+		return ErrBusy
+	}
+	g.waiting, g.encoded[c.ID] = append(g.waiting, c), encoded
+	g.bytes += len(encoded)
 	return nil
 }
 
@@ -76,8 +92,14 @@ func (g *Group) inRange(c *command.Command) error {
 }
 
 const (
-	// maxWaiting is how many commands wait for an entry at most.
-	maxWaiting = 4096
+	// maxWaiting is how many commands wait for an entry at most, and mostWaitingBytes how many bytes they have.
+	maxWaiting       = 4096
+	mostWaitingBytes = 64 << 20
+	// mostBatches is the size of the batches of one command, which is all that the container takes in an entry. mostEncoded is
+	// that of the command itself: of a patch, or of a key with special characters, the batches count less. A message with
+	// the entry fits into a frame.
+	mostBatches = 8 << 20
+	mostEncoded = 16 << 20
 	// gatherBytes, gatherOps and gatherWeight bound what is gathered for one entry: the size of
 	// the commands, their operations, and their size if each patch makes the largest item and each
 	// operation has the partition key. So the container counts, which takes no more than 8 MiB in one
@@ -94,14 +116,12 @@ type gathering struct {
 	encoded            [][]byte
 	bytes, ops, weight int
 	keys               map[engine.PartitionKey]bool // also of commands that did not fit
-	ids                map[command.ID]bool
 }
 
-// add adds a command, if it fits.
-func (e *gathering) add(c *command.Command, now time.Time) bool {
-	// An entry has one batch of a key, and a command once.
-	fits := !e.ids[c.ID] && !slices.ContainsFunc(c.Batches, func(b command.Batch) bool { return e.keys[b.Key] })
-	e.ids[c.ID] = true
+// add adds a command, whose encoding is b, if it fits.
+func (e *gathering) add(c *command.Command, b []byte, now time.Time) bool {
+	// An entry has one batch of a key.
+	fits := !slices.ContainsFunc(c.Batches, func(of command.Batch) bool { return e.keys[of.Key] })
 	ops, weight := 0, 0
 	for i := range c.Batches {
 		e.keys[c.Batches[i].Key] = true
@@ -113,14 +133,11 @@ func (e *gathering) add(c *command.Command, now time.Time) bool {
 			}
 		}
 	}
-	if !fits {
+	if !fits || len(e.commands) > 0 && (e.bytes+len(b) > gatherBytes || e.ops+ops > gatherOps || e.weight+weight+len(b) > gatherWeight) {
 		return false
 	}
 	c.Time = now
-	b := c.Append(nil)
-	if len(e.commands) > 0 && (e.bytes+len(b) > gatherBytes || e.ops+ops > gatherOps || e.weight+weight+len(b) > gatherWeight) {
-		return false
-	}
+	command.Stamp(b, now)
 	e.commands, e.encoded = append(e.commands, c), append(e.encoded, b)
 	e.bytes, e.ops, e.weight = e.bytes+len(b), e.ops+ops, e.weight+weight+len(b)
 	return true
@@ -150,9 +167,13 @@ func (g *Group) gather() error {
 			g.giveUp()
 			return nil
 		}
-		e := gathering{keys: make(map[engine.PartitionKey]bool), ids: make(map[command.ID]bool)}
+		e := gathering{keys: make(map[engine.PartitionKey]bool)}
 		now := g.cfg.Now()
-		g.waiting = slices.DeleteFunc(g.waiting, func(c *command.Command) bool { return e.add(c, now) })
+		g.waiting = slices.DeleteFunc(g.waiting, func(c *command.Command) bool { return e.add(c, g.encoded[c.ID], now) })
+		g.bytes -= e.bytes
+		for _, c := range e.commands {
+			delete(g.encoded, c.ID)
+		}
 		err := g.guard(func() error { return g.node.Propose(command.Gather(nil, e.encoded)) })
 		if err != nil && !errors.Is(err, raft.ErrProposalDropped) {
 			return err
@@ -183,5 +204,6 @@ func (g *Group) giveUp() {
 	for _, c := range g.waiting {
 		g.outcomes = append(g.outcomes, Outcome{ID: c.ID, Err: ErrNotLeader})
 	}
-	g.waiting, g.late, g.passing = nil, nil, false // their callers begin new reads
+	clear(g.encoded)
+	g.waiting, g.bytes, g.late, g.passing = nil, 0, nil, false // their callers begin new reads
 }

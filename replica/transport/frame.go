@@ -34,7 +34,7 @@ const (
 )
 
 // MaxFrame bounds the payload of a frame, in bytes, but for the end of a snapshot. The largest is a Raft message with
-// an entry that has a command with 8 MiB of batches.
+// an entry that has a command, which package group bounds: to 16 MiB, with 8 MiB of batches.
 const MaxFrame = 32 << 20
 
 // MaxSmall bounds the payload of frames that need not be larger: before the other side is
