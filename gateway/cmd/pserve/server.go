@@ -16,17 +16,8 @@ import (
 	"time"
 
 	"github.com/cleavestore/cleave/gateway/control"
+	"github.com/cleavestore/cleave/gateway/internal/httpserver"
 	"github.com/cleavestore/cleave/metrics"
-)
-
-// Bounds of slow clients.
-const (
-	headTimeout = 10 * time.Second // until the head of a request is there
-	readTimeout = time.Minute      // until its body is there
-	idleTimeout = 5 * time.Minute  // between requests
-	// writeTimeout is how long a request may take from its head to the end of the answer.
-	writeTimeout = 2 * time.Minute
-	maxHead      = 128 << 10
 )
 
 // server serves one or more addresses.
@@ -53,10 +44,7 @@ func (s *server) serve(l net.Listener, h http.Handler) {
 	if s.failed == nil {
 		s.failed = make(chan error, 3)
 	}
-	hs := &http.Server{
-		Handler: h, ReadHeaderTimeout: headTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout, IdleTimeout: idleTimeout,
-		MaxHeaderBytes: maxHead, DisableGeneralOptionsHandler: true, ErrorLog: slog.NewLogLogger(s.logger.Handler(), slog.LevelDebug),
-	}
+	hs := httpserver.New(h, s.logger)
 	s.servers = append(s.servers, hs)
 	go func() {
 		if err := hs.Serve(l); !errors.Is(err, http.ErrServerClosed) {
@@ -211,7 +199,7 @@ func (f *firstByte) accept() {
 func (f *firstByte) sort(conn net.Conn) {
 	p := &peeked{Conn: conn}
 	var first [1]byte
-	if err := conn.SetReadDeadline(time.Now().Add(headTimeout)); err != nil {
+	if err := conn.SetReadDeadline(time.Now().Add(httpserver.HeadTimeout)); err != nil {
 		conn.Close()
 		return
 	}

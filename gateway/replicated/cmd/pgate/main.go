@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/cleavestore/cleave/gateway"
+	"github.com/cleavestore/cleave/gateway/internal/httpserver"
 	"github.com/cleavestore/cleave/gateway/replicated"
 	"github.com/cleavestore/cleave/replica/client"
 	"github.com/cleavestore/cleave/replica/cluster"
@@ -133,7 +134,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 
 // serve serves until ctx ends or the store cannot go on.
 func (o *options) serve(ctx context.Context, h http.Handler, s *replicated.Store, l net.Listener, stdout io.Writer) error {
-	server := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute}
+	server := httpserver.New(h, o.handler.Logger)
 	failed := make(chan error, 1)
 	scheme := "http"
 	if o.cert != "" {

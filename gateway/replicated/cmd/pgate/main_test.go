@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"os"
@@ -18,6 +19,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/cleavestore/cleave/gateway"
 	"github.com/cleavestore/cleave/gateway/gatewaytest"
@@ -407,6 +409,50 @@ func (g *gate) kill(cluster *nodes) {
 		return true
 	})
 	t.Logf("%d writes acknowledged, %d of them behind the kill", count, number.Load()-killed.Load())
+}
+
+// TestSlowClients: no client holds a request for ever, nor the memory for its body.
+func TestSlowClients(t *testing.T) {
+	s, err := replicated.Open(t.Context(), replicated.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	o, err := parse([]string{"d"}, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.handler.Logger = slog.New(slog.DiscardHandler)
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	by := make(chan *http.Server, 1)
+	served := make(chan error, 1)
+	go func() {
+		served <- o.serve(ctx, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			server, _ := r.Context().Value(http.ServerContextKey).(*http.Server)
+			by <- server
+		}), s, l, io.Discard)
+	}()
+	(&gate{t: t, url: "http://" + l.Addr().String()}).want(200, "GET", "/", "")
+	server := <-by
+	for name, bound := range map[string]time.Duration{
+		"head": server.ReadHeaderTimeout, "body": server.ReadTimeout, "answer": server.WriteTimeout, "pause": server.IdleTimeout,
+	} {
+		if bound <= 0 {
+			t.Errorf("%s: no bound", name)
+		}
+	}
+	if server.MaxHeaderBytes <= 0 {
+		t.Error("no bound of the size of a head")
+	}
+	stop()
+	if err := <-served; err != nil {
+		t.Error(err)
+	}
 }
 
 // TestUsage: wrong usage is an error that says what is wrong.
