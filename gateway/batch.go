@@ -23,6 +23,8 @@ type batchOperation struct {
 	IfMatch       string          `json:"ifMatch"`
 	IfNoneMatch   string          `json:"ifNoneMatch"`
 	ResourceBody  json.RawMessage `json:"resourceBody"`
+
+	given bool // the body has it
 }
 
 // batchResult is the answer to one operation of a batch.
@@ -60,14 +62,19 @@ func (c *call) postBatch(k *container) error {
 	if err != nil {
 		return err
 	}
-	var given []batchOperation
-	if err = json.Unmarshal(body, &given); err != nil {
+	// Of an array, json reads as many operations as there is room for, and empties those that the body does not have.
+	var room [maxBatch + 1]batchOperation
+	for i := range room {
+		room[i].given = true
+	}
+	if err = json.Unmarshal(body, &room); err != nil {
 		return badf("the body of a batch is not a JSON array of operations: %s", jsonFault(err))
 	}
-	if len(given) == 0 || len(given) > maxBatch {
-		return badf("the batch has %d operations, between 1 and %d are possible", len(given), maxBatch)
+	n := slices.IndexFunc(room[:], func(g batchOperation) bool { return !g.given })
+	if n < 1 {
+		return badf("the batch has no operation, or more than the %d that are possible", maxBatch)
 	}
-	ops := make([]operation, len(given))
+	given, ops := room[:n], make([]operation, n)
 	for i := range given {
 		g := &given[i]
 		ops[i] = operation{kind: lower(g.OperationType), id: g.ID, body: g.ResourceBody, ifMatch: g.IfMatch, ifNoneMatch: g.IfNoneMatch}

@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -175,6 +176,31 @@ func TestBodyTypes(t *testing.T) {
 	} {
 		if r := s.do(400, test.method, test.path, test.body, test.head...); !strings.Contains(string(r.body), test.want) {
 			t.Errorf("%s %s: %s", test.path, test.body, r.body)
+		}
+	}
+}
+
+// TestManyOperations: a batch of more operations than are possible is refused without memory for all of them.
+func TestManyOperations(t *testing.T) {
+	s := start(t, nil)
+	docs := s.items()
+	batch := []string{"x-ms-cosmos-is-batch-request", "true", "x-ms-cosmos-batch-atomic", "true", pk, `["a"]`}
+	read := func(n int) string {
+		return "[" + strings.Repeat(`{"operationType":"Read","id":"1"},`, n-1) + `{"operationType":"Read","id":"1"}]`
+	}
+	s.do(207, "POST", docs, read(maxBatch), batch...)
+	s.do(400, "POST", docs, read(maxBatch+1), batch...)
+	for _, body := range []string{"[]", "null", "[null]", "[{},null]", read(1) + "x", read(1)[1:]} {
+		s.do(400, "POST", docs, body, batch...)
+	}
+	for _, operation := range []string{"{}", "null", "1"} {
+		body := "[" + strings.Repeat(operation+",", maxBody/(len(operation)+1)-2) + operation + "]"
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		s.do(400, "POST", docs, body, batch...)
+		runtime.ReadMemStats(&after)
+		if took := after.TotalAlloc - before.TotalAlloc; took > 16*maxBody {
+			t.Errorf("%d bytes of memory for a body of %d bytes with %q", took, len(body), operation)
 		}
 	}
 }
