@@ -3,9 +3,11 @@ package engine
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"testing"
 
+	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/internal/tiers"
 	"github.com/cleavestore/cleave/internal/vfs"
 )
@@ -142,6 +144,63 @@ func TestCompactWithoutRoom(t *testing.T) {
 			t.Errorf("%d items", n)
 		}
 		mem.SetCapacity(plenty)
+	}
+}
+
+// TestCompactsShareRoom: room for the compaction of one partition is not room for another one's meanwhile.
+func TestCompactsShareRoom(t *testing.T) {
+	ctx, mem := t.Context(), vfs.NewMem()
+	fsys := &changedMeanwhile{FS: mem, change: func() {}}
+	o := testOptions(fsys)
+	o.memtableBytes = 8 << 20
+	db, c := openStore(t, o, ContainerDef{PartitionKey: []string{"/k"}, MinPartitions: 2, Compression: NoCompression})
+	const plenty = 1 << 40
+	mem.SetCapacity(plenty)
+	for run := range 2 {
+		for i := range 400 {
+			must(t, second(c.Upsert(ctx, fmt.Appendf(nil, `{"id":"%d","k":"%d","v":%q}`, run, i, strings.Repeat("v", 2000)), nil)))
+		}
+		must(t, db.Flush(ctx))
+	}
+	free, err := mem.Free()
+	must(t, err)
+	mem.SetCapacity(plenty - int64(free) + 2_000_000) // each takes some 800,000
+	parts := c.routing.Load().parts
+	beside := 0
+	fsys.change = func() {
+		if beside++; beside == 1 {
+			must(t, parts[1].CompactFully(ctx))
+		}
+	}
+	must(t, parts[0].CompactFully(ctx))
+	checkRuns := func(want ...int) {
+		t.Helper()
+		for i, p := range c.Partitions() {
+			if p.Runs != want[i] {
+				t.Errorf("partition %d has %d runs, want %d", i, p.Runs, want[i])
+			}
+		}
+	}
+	checkRuns(1, 2)
+	must(t, parts[1].CompactFully(ctx))
+	checkRuns(1, 1)
+}
+
+// TestCompactBesideDamage: as few runs as can be are left of each row of runs between damaged ones.
+func TestCompactBesideDamage(t *testing.T) {
+	db, c := openStore(t, testOptions(vfs.NewMem()))
+	for i := range 8 {
+		upsert(t, c, fmt.Sprint(i), 50)
+		must(t, db.Flush(t.Context()))
+	}
+	p := c.routing.Load().parts[0]
+	runs := p.Version.Load().Runs
+	for _, r := range []*lsm.Run{runs[2], runs[5]} {
+		r.Files[0].Aside.Store(true)
+	}
+	must(t, p.CompactFully(t.Context()))
+	if n := c.Partitions()[0].Runs; n != 5 {
+		t.Errorf("%d runs, want 5", n)
 	}
 }
 

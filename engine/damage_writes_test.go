@@ -146,10 +146,8 @@ func (w *damagedWriter) healthy(name string) {
 // segments returns the names of the segment files of a container.
 func (w *damagedWriter) segments(name string) (names []string) {
 	for _, p := range w.container(name).routing.Load().parts {
-		for _, r := range p.Version.Load().Runs {
-			for _, f := range r.Files {
-				names = append(names, f.Name)
-			}
+		for f := range p.Version.Load().Files() {
+			names = append(names, f.Name)
 		}
 	}
 	return names

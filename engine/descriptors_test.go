@@ -201,10 +201,8 @@ func (n *narrow) listed() map[string]bool {
 	all := make(map[string]bool)
 	segments := make(map[string]bool)
 	for _, p := range n.db.partitions() {
-		for _, r := range p.Version.Load().Runs {
-			for _, f := range r.Files {
-				segments[f.Name] = true
-			}
+		for f := range p.Version.Load().Files() {
+			segments[f.Name] = true
 		}
 	}
 	for _, name := range n.mem.Names() {

@@ -420,11 +420,9 @@ func TestSettleSplits(t *testing.T) {
 			if p.queued.Load() != nil || len(p.Inherited()) > 0 || again.Len() > 0 || err != nil {
 				t.Errorf("manual %v: partition %d is not at rest", manual, p.ID)
 			}
-			for _, r := range p.Version.Load().Runs {
-				for _, f := range r.Files {
-					if f.Trimmable(false) {
-						t.Errorf("manual %v: partition %d: %d of %d bytes of a file are foreign", manual, p.ID, f.Foreign(), f.Ref.Size)
-					}
+			for f := range p.Version.Load().Files() {
+				if f.Trimmable(false) {
+					t.Errorf("manual %v: partition %d: %d of %d bytes of a file are foreign", manual, p.ID, f.Foreign(), f.Ref.Size)
 				}
 			}
 		}

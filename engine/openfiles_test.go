@@ -74,10 +74,8 @@ func describeOpened(db *DB) (text string) {
 			v := p.Version.Load()
 			text += fmt.Sprintf("%s/%d: flushed %d, visible %d, raw %d, parents %v, inherits %v, lost %v\n",
 				c.name, p.ID, p.Install.FlushedSeq.Load(), p.Visible.Load(), v.RawBytes, p.Parents, *p.Inherits.Load(), p.Lost)
-			for _, r := range v.Runs {
-				for _, f := range r.Files {
-					text += fmt.Sprintf("  %s %v-%v, %d items, aside %t\n", f.Name, f.Min, f.Max, f.ItemsWithin(), f.Aside.Load())
-				}
+			for f := range v.Files() {
+				text += fmt.Sprintf("  %s %v-%v, %d items, aside %t\n", f.Name, f.Min, f.Max, f.ItemsWithin(), f.Aside.Load())
 			}
 		}
 	}

@@ -145,11 +145,9 @@ func TestReshapeLeaks(t *testing.T) {
 func readersOf(db *DB) int64 {
 	var readers []*segment.Reader
 	for _, p := range db.partitions() {
-		for _, r := range p.Version.Load().Runs {
-			for _, f := range r.Files {
-				if !slices.Contains(readers, f.Reader) {
-					readers = append(readers, f.Reader)
-				}
+		for f := range p.Version.Load().Files() {
+			if !slices.Contains(readers, f.Reader) {
+				readers = append(readers, f.Reader)
 			}
 		}
 	}

@@ -319,3 +319,36 @@ func TestScannedOutdated(t *testing.T) {
 		must(t, second(c.Read(t.Context(), StringKey("a"), fmt.Sprint(i))))
 	}
 }
+
+// TestCompactOutdatedWithoutRoom: a compaction that starts over has given back what it wrote before.
+func TestCompactOutdatedWithoutRoom(t *testing.T) {
+	mem := vfs.NewMem()
+	fsys := &changedMeanwhile{FS: mem, change: func() {}}
+	o := testOptions(fsys)
+	o.ExpiryGrace, o.memtableBytes = -1, 8<<20
+	clock := newTestClock(o)
+	db, c := openStore(t, o, ContainerDef{PartitionKey: []string{"/k"}, DefaultTTL: 10 * time.Second, MutableTTL: true, Compression: NoCompression})
+	const plenty = 1 << 40
+	mem.SetCapacity(plenty)
+	for i := range 5 { // two have expired in the end
+		upsert(t, c, fmt.Sprint(i), 300_000)
+		must(t, db.Flush(t.Context()))
+		clock.pass(3 * time.Second)
+	}
+	free, err := mem.Free()
+	must(t, err)
+	mem.SetCapacity(plenty - int64(free) + 1_900_000) // for five, and not for three more
+	changes := 0
+	fsys.change = func() {
+		if changes++; changes == 1 {
+			must(t, c.SetDefaultTTL(t.Context(), 20*time.Second))
+		}
+	}
+	must(t, c.routing.Load().parts[0].CompactFully(t.Context()))
+	if n := c.Partitions()[0].Runs; n != 1 || changes < 2 {
+		t.Errorf("%d runs, %d files made", n, changes)
+	}
+	for i := range 5 {
+		must(t, second(c.Read(t.Context(), StringKey("a"), fmt.Sprint(i))))
+	}
+}

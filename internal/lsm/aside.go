@@ -64,11 +64,9 @@ func (t *Tree) AsideStill() bool {
 	if err != nil {
 		return false
 	}
-	for _, r := range t.Version.Load().Runs {
-		for _, f := range r.Files {
-			if f.Aside.Load() && !m.Lists(f.Ref.Number) {
-				return false
-			}
+	for f := range t.Version.Load().Files() {
+		if f.Aside.Load() && !m.Lists(f.Ref.Number) {
+			return false
 		}
 	}
 	return true

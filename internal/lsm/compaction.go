@@ -9,7 +9,6 @@ import (
 	"github.com/cleavestore/cleave/internal/drain"
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/pacing"
-	"github.com/cleavestore/cleave/internal/tiers"
 	"github.com/cleavestore/cleave/segment"
 )
 
@@ -46,13 +45,22 @@ func (t *Tree) Compact(ctx context.Context, behind int, most int64, choose Picke
 	// inputs of that. So the inputs stay; what changes is in front of them.
 	v, release := t.PinVersion()
 	defer release()
-	runs := v.Runs
-	pick, err := pickCompaction(runs[:len(runs)-behind], behind == 0, choose)
-	if err != nil || pick.Len() == 0 || bytesOf(runs[pick.First:pick.End]) > most {
+	if behind == 0 {
+		defer t.endRoom()
+	}
+	pick, err := pickCompaction(v.Runs[:len(v.Runs)-behind], behind == 0, choose)
+	if err != nil || pick.Len() == 0 || bytesOf(v.Runs[pick.First:pick.End]) > most {
 		return c, false, err
 	}
-	inputs := runs[pick.First:pick.End]
-	older := runs[pick.End:]
+	for outdated := true; outdated && err == nil; {
+		c, done, outdated, err = t.merge(ctx, v.Runs[pick.First:pick.End], v.Runs[pick.End:], nested)
+	}
+	return c, done, err
+}
+
+// merge is Compact for these runs and those that are older. outdated says that it is to be tried again, since the
+// default time to live has changed meanwhile: nothing is left of what it wrote.
+func (t *Tree) merge(ctx context.Context, inputs, older []*Run, nested Nested) (c Compacted, done, outdated bool, err error) {
 	oldest := allAside(older) // damaged runs do not count: keep.Aside has their bounds
 	c.Runs, c.BytesIn = int64(len(inputs)), bytesOf(inputs)
 	expect, gone := int64(0), []*File(nil)
@@ -73,21 +81,21 @@ func (t *Tree) Compact(ctx context.Context, behind int, most int64, choose Picke
 		job: t.Drain.BeginNested(c.BytesIn, c.Runs-1, c.BytesIn+bytesOf(older)),
 	}
 	defer func() { m.job.End(!done) }()
-	out.nest(len(runs)-pick.First, nested, m.job)
+	out.nest(len(inputs)+len(older), nested, m.job)
 	m.keep.Aside = t.keysAside(older)
 	if err := m.run(inputs); err == ErrMoved {
-		return c, false, nil
+		return c, false, false, nil
 	} else if err != nil {
-		return c, false, fmt.Errorf("compaction of partition %d: %w", t.ID, err)
+		return c, false, false, fmt.Errorf("compaction of partition %d: %w", t.ID, err)
 	}
 	var replacement []*Run
 	if out.Items > 0 {
 		r, err := out.Finish()
 		if err == ErrMoved {
-			return c, false, nil
+			return c, false, false, nil
 		}
 		if err != nil {
-			return c, false, err
+			return c, false, false, err
 		}
 		r.Overwritten = m.overlap.estimate()
 		r.KeptAbove, r.heldBy = m.keep.Floor(), m.keep.readers
@@ -95,20 +103,9 @@ func (t *Tree) Compact(ctx context.Context, behind int, most int64, choose Picke
 		c.BytesOut = r.bytes()
 	}
 	t.Install.Lock()
-	if m.keep.outdated(t) {
-		t.Install.Unlock()
-		m.job.End(true)
-		again := func(runs []*Run, _ bool) (p tiers.Plan, _ error) { // choose may say no: seeks are used up
-			if at := slices.Index(runs, inputs[0]); at >= 0 && at+len(inputs) <= len(runs) {
-				p = tiers.Plan{First: at, End: at + len(inputs)}
-			}
-			return p, nil
-		}
-		return t.Compact(ctx, behind, most, again, nested)
-	}
 	defer t.Install.Unlock()
-	if t.Dropped.Load() {
-		return c, false, nil
+	if outdated = m.keep.outdated(t); outdated || t.Dropped.Load() {
+		return c, false, outdated, nil
 	}
 	present := t.Version.Load().Runs
 	next := slices.Clone(present[:len(present)-len(inputs)-len(older)])
@@ -116,7 +113,7 @@ func (t *Tree) Compact(ctx context.Context, behind int, most int64, choose Picke
 	next = append(append(next, replacement...), older...)
 	t.raiseChangeFloor(&m.keep)
 	if err := t.replaceFiles(next, gone); err != nil {
-		return c, false, err
+		return c, false, false, err
 	}
 	out.Published = true
 	t.seeks.Forget()
@@ -126,7 +123,7 @@ func (t *Tree) Compact(ctx context.Context, behind int, most int64, choose Picke
 	})
 	t.Env.Reclaim.Retire(func() { t.removeFiles(gone) })
 	c.ItemsIn, c.ItemsOut = m.in, out.Items
-	return c, true, nil
+	return c, true, false, nil
 }
 
 // compactor merges the versions of several runs.

@@ -33,6 +33,7 @@ type Env struct {
 	Kept        index.Kept // what queries have learnt from indexes
 	NextFile    atomic.Uint64
 	FrozenBytes atomic.Int64 // of memtables that wait for their flush
+	room        atomic.Int64 // bytes of runs that are compacted because there is room
 	HeldBack    atomic.Bool  // a reader holds dead versions back: compactions look again later
 	Replaying   bool         // the log is being read: older versions may still come
 	Opening     bool         // files are written without an index: background work makes it

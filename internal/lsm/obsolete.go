@@ -93,10 +93,8 @@ func (t *Tree) letGo(f *File) bool {
 // v was the partition's last version.
 func (t *Tree) LetGoAll(v *Version) bool {
 	all := true
-	for _, r := range v.Runs {
-		for _, f := range r.Files {
-			all = f.LetGo(f.Name) && all
-		}
+	for f := range v.Files() {
+		all = f.LetGo(f.Name) && all
 	}
 	t.Obsolete.Lock()
 	defer t.Obsolete.Unlock()

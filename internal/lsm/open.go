@@ -61,11 +61,9 @@ func (e *Env) NumberTaken(number uint64) {
 func (e *Env) AdoptSeed(trees []*Tree) {
 	newest := uint64(0)
 	for _, t := range trees {
-		for _, r := range t.Version.Load().Runs {
-			for _, f := range r.Files {
-				if seed := f.Seed(); f.Ref.Number > newest && seed != (item.Seed{}) {
-					newest, e.Seed = f.Ref.Number, seed
-				}
+		for f := range t.Version.Load().Files() {
+			if seed := f.Seed(); f.Ref.Number > newest && seed != (item.Seed{}) {
+				newest, e.Seed = f.Ref.Number, seed
 			}
 		}
 	}
@@ -82,11 +80,9 @@ func (e *Env) AdoptSeed(trees []*Tree) {
 // NewestStamp returns the latest time stamp in the version's files, as far as they can be
 // read; 0: there is none.
 func (v *Version) NewestStamp() (stamp int64) {
-	for _, r := range v.Runs {
-		for _, f := range r.Files {
-			if f.Broken() == nil {
-				stamp = max(stamp, f.Properties().MaxModified)
-			}
+	for f := range v.Files() {
+		if f.Broken() == nil {
+			stamp = max(stamp, f.Properties().MaxModified)
 		}
 	}
 	return stamp

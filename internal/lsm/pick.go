@@ -32,10 +32,24 @@ func (t *Tree) PickFew(runs []*Run, _ bool) (tiers.Plan, error) {
 	return tiers.Fewest(sizesOf(runs), t.roomFor(runs)), nil
 }
 
-// roomFor says whether the disk has room for twice the size of runs.
+// roomFor says whether the disk has room for twice the size of runs, beside what it was asked for of other
+// partitions. The room is counted as theirs until endRoom.
 func (t *Tree) roomFor(runs []*Run) bool {
-	free, err := t.Env.FS.Free()
-	return err == nil && free/2 >= uint64(bytesOf(runs))
+	size := bytesOf(runs)
+	t.room += size
+	taken := t.Env.room.Add(size)
+	if free, err := t.Env.FS.Free(); err == nil && free/2 >= uint64(taken) {
+		return true
+	}
+	t.room -= size
+	t.Env.room.Add(-size)
+	return false
+}
+
+// endRoom gives back what roomFor counts for the partition.
+func (t *Tree) endRoom() {
+	t.Env.room.Add(-t.room)
+	t.room = 0
 }
 
 // PickTiers chooses all runs if much of them is dead, else runs of one tier.

@@ -78,6 +78,7 @@ type Tree struct {
 	TableBytes atomic.Int64 // that memtables take of the write buffers when they are flushed, about
 	RunBytes   atomic.Int64 // of the runs that flushes make of them, about
 	seeks      tiers.Seeks  // of scans, since the last compaction
+	room       int64        // its part of Env.room; Compacting is held
 
 	Compacting ctxlock.Mutex // held during compaction; taken before flushing
 	Flushing   ctxlock.Mutex // held during a flush
@@ -114,16 +115,12 @@ func (t *Tree) PinVersion() (v *Version, release func()) {
 
 // Pin is PinVersion for a version that the caller has loaded in its stay in the epoch.
 func (t *Tree) Pin(v *Version) (release func()) {
-	for _, r := range v.Runs {
-		for _, f := range r.Files {
-			f.Pin()
-		}
+	for f := range v.Files() {
+		f.Pin()
 	}
 	return func() {
-		for _, r := range v.Runs {
-			for _, f := range r.Files {
-				f.Unpin()
-			}
+		for f := range v.Files() {
+			f.Unpin()
 		}
 		t.Env.Reclaim.Unpinned()
 	}
@@ -178,10 +175,8 @@ func (t *Tree) Listed() []uint64 {
 	guard := t.Env.Epoch.Enter()
 	defer guard.Leave()
 	var numbers []uint64
-	for _, r := range t.Version.Load().Runs {
-		for _, f := range r.Files {
-			numbers = append(numbers, f.Ref.Number)
-		}
+	for f := range t.Version.Load().Files() {
+		numbers = append(numbers, f.Ref.Number)
 	}
 	return numbers
 }

@@ -1,6 +1,7 @@
 package lsm
 
 import (
+	"iter"
 	"math"
 	"slices"
 	"sync/atomic"
@@ -16,23 +17,32 @@ import (
 	"github.com/cleavestore/cleave/wal"
 )
 
+// Files yields the files of all runs, those of newer runs first.
+func (v *Version) Files() iter.Seq[*File] {
+	return func(yield func(*File) bool) {
+		for _, r := range v.Runs {
+			for _, f := range r.Files {
+				if !yield(f) {
+					return
+				}
+			}
+		}
+	}
+}
+
 // FileBytes sums the bytes of the version's files within their bounds.
 func (v *Version) FileBytes() (n int64) {
-	for _, r := range v.Runs {
-		for _, f := range r.Files {
-			n += f.SizeWithin()
-		}
+	for f := range v.Files() {
+		n += f.SizeWithin()
 	}
 	return n
 }
 
 // FilesAside counts the files of the partition that are set aside.
 func (v *Version) FilesAside() (n int) {
-	for _, r := range v.Runs {
-		for _, f := range r.Files {
-			if f.Aside.Load() {
-				n++
-			}
+	for f := range v.Files() {
+		if f.Aside.Load() {
+			n++
 		}
 	}
 	return n
@@ -40,11 +50,9 @@ func (v *Version) FilesAside() (n int) {
 
 // FirstAside returns the damage of a file that is set aside, nil if there is none.
 func (v *Version) FirstAside() error {
-	for _, r := range v.Runs {
-		for _, f := range r.Files {
-			if f.Aside.Load() {
-				return *f.Damage.Load()
-			}
+	for f := range v.Files() {
+		if f.Aside.Load() {
+			return *f.Damage.Load()
 		}
 	}
 	return nil
@@ -58,10 +66,8 @@ func (v *Version) Release(e *Env) {
 	for i := range v.Frozen {
 		v.Frozen[i].LetGo(e)
 	}
-	for _, r := range v.Runs {
-		for _, f := range r.Files {
-			f.Release()
-		}
+	for f := range v.Files() {
+		f.Release()
 	}
 }
 

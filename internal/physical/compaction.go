@@ -50,23 +50,27 @@ func (p *Partition) CompactOne(ctx context.Context) (bool, error) {
 // CompactFully compacts until the partition has few runs, past damage that it meets. It
 // drops the versions that are dead when it begins; versions that die meanwhile may stay.
 func (p *Partition) CompactFully(ctx context.Context) error {
-	for range 1 + p.Version.Load().FilesAside() { // runs between files that are set aside are compacted separately
-		if err := p.compactOnce(ctx, p.PickDead(ctx)); err != nil {
-			return err
-		}
+	if err := p.compactEach(ctx, p.PickDead(ctx)); err != nil {
+		return err
 	}
 	return p.CompactFew(ctx)
 }
 
 // CompactFew is the part of CompactFully that has nothing to do with dead versions.
-func (p *Partition) CompactFew(ctx context.Context) error { return p.compactOnce(ctx, p.PickFew) }
+func (p *Partition) CompactFew(ctx context.Context) error { return p.compactEach(ctx, p.PickFew) }
 
-// compactOnce carries out one compaction, past damage that it meets.
-func (p *Partition) compactOnce(ctx context.Context, choose lsm.Picker) error {
-	return p.PastDamage(func() error {
-		_, err := p.CompactBy(ctx, choose)
-		return err
-	})
+// compactEach compacts, past damage that it meets, as often as there are rows of runs between files that are set
+// aside: these are compacted separately.
+func (p *Partition) compactEach(ctx context.Context, choose lsm.Picker) error {
+	for range 1 + p.Version.Load().FilesAside() {
+		if err := p.PastDamage(func() error {
+			_, err := p.CompactBy(ctx, choose)
+			return err
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // CompactBy waits for its turn to compact in the partition, and compacts what choose
