@@ -78,6 +78,9 @@ func New(t testing.TB, opts ...Option) *Store {
 	if s.base.LogFileBytes == 0 {
 		s.base.LogFileBytes = fileBytes
 	}
+	if s.base.LogBytes == 0 {
+		s.base.LogBytes = 8 * s.base.LogFileBytes
+	}
 	if s.base.FileBytes == 0 {
 		s.base.FileBytes = fileBytes
 	}

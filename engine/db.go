@@ -337,7 +337,7 @@ func (db *DB) beginLog(first uint64) error {
 	db.storeManifest.Lock()
 	defer db.storeManifest.Unlock()
 	if first <= db.storeManifest.state.LogFirst {
-		return nil
+		return db.log.Drop(db.storeManifest.state.LogFirst) // what could not be removed before
 	}
 	e := db.storeManifest.state.Edit()
 	e.BeginLog(first)

@@ -19,7 +19,7 @@ import (
 // happens only when it is asked for.
 func testOptions(fsys vfs.FS) *Options {
 	return &Options{
-		MemoryBudget: minMemoryBudget, LogFileBytes: minLogFileBytes, FileBytes: 32 << 10,
+		MemoryBudget: minMemoryBudget, LogFileBytes: minLogFileBytes, LogBytes: 8 * minLogFileBytes, FileBytes: 32 << 10,
 		fs: fsys, manual: true, memtableBytes: 64 << 10, reserveBytes: 16 << 10, foldBytes: 1,
 	}
 }

@@ -93,7 +93,7 @@ func runVictim(t *testing.T, dir string, after int, buffered bool) (lines []stri
 }
 
 func victimOptions() *Options {
-	return &Options{MemoryBudget: minMemoryBudget, LogFileBytes: 256 << 10, memtableBytes: 128 << 10}
+	return &Options{MemoryBudget: minMemoryBudget, LogFileBytes: 256 << 10, LogBytes: 2 << 20, memtableBytes: 128 << 10}
 }
 
 func victimDocument(writer string, n int) string {

@@ -2,7 +2,9 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -10,6 +12,7 @@ import (
 	"github.com/cleavestore/cleave/internal/logretention"
 	"github.com/cleavestore/cleave/internal/manifest"
 	"github.com/cleavestore/cleave/internal/vfs"
+	"github.com/cleavestore/cleave/wal"
 )
 
 // TestReleaseLogBesideCreate lets log files go while containers are made and
@@ -111,5 +114,77 @@ func TestCrashLoop(t *testing.T) {
 	_, c := openStore(t, testOptions(mem))
 	if _, err := c.Read(context.Background(), StringKey("a"), "a"); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestOpenOnFullDiskWithManyLogs: that the log cannot be shrunk for want of room keeps nobody from the store.
+func TestOpenOnFullDiskWithManyLogs(t *testing.T) {
+	mem := vfs.NewMem()
+	options := func() *Options {
+		o := testOptions(mem)
+		o.LogFileBytes, o.memtableBytes = 1<<20, 1<<20
+		return o
+	}
+	_, c := openStore(t, options())
+	for i := range 150 {
+		upsert(t, c, fmt.Sprint(i), 1000)
+	}
+	mem = mem.Kill()
+	for range logretention.MostFiles - 1 {
+		_, c := openStore(t, options())
+		upsert(t, c, "x", 10)
+		mem = mem.Kill()
+	}
+	const plenty = 1 << 40
+	mem.SetCapacity(plenty)
+	free, err := mem.Free()
+	must(t, err)
+	mem.SetCapacity(plenty - int64(free) + 100<<10)
+	db, c := openStore(t, options())
+	if n := db.log.Stats().Files; n <= logretention.MostFiles {
+		t.Fatalf("%d log files", n)
+	}
+	must(t, second(c.Read(t.Context(), StringKey("a"), "x")))
+	mem.SetCapacity(plenty)
+	must(t, db.retention.Hold())
+	if n := db.log.Stats().Files; n > logretention.MostFiles {
+		t.Errorf("%d log files when there is room", n)
+	}
+}
+
+// TestLogFilesRemovedLater: log files that could not be removed are when the log is next released.
+func TestLogFilesRemovedLater(t *testing.T) {
+	mem := vfs.NewMem()
+	faulty := vfs.NewFaulty(mem)
+	o := testOptions(faulty)
+	o.memtableBytes = 1 << 20
+	db, c := openStore(t, o)
+	for i := range 300 {
+		upsert(t, c, fmt.Sprint(i), 1000)
+	}
+	faulty.SetHook(func(call vfs.Call) error {
+		if (call.Op == vfs.OpRename || call.Op == vfs.OpRemove) && strings.HasPrefix(call.Name, manifest.LogDir+"/") {
+			return errInjected
+		}
+		return nil
+	})
+	if err := db.Flush(t.Context()); !errors.Is(err, errInjected) {
+		t.Fatal(err)
+	}
+	faulty.SetHook(nil)
+	stay := func() (n int) {
+		for number := range db.storeManifest.state.LogFirst {
+			if slices.Contains(mem.Names(), manifest.LogDir+"/"+wal.FileName(number)) {
+				n++
+			}
+		}
+		return n
+	}
+	if stay() == 0 {
+		t.Fatal("no file stays")
+	}
+	must(t, db.retention.Release())
+	if n := stay(); n > 0 {
+		t.Errorf("%d files stay", n)
 	}
 }

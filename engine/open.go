@@ -118,7 +118,7 @@ func (db *DB) open(ctx context.Context) error {
 	if err := db.sweep(); err != nil {
 		return err
 	}
-	if err := db.retention.Hold(); err != nil {
+	if err := db.retention.Hold(); err != nil && !errors.Is(err, ErrDiskFull) { // it is tried again later
 		return err
 	}
 	for c := range db.containers.Load().Values() {

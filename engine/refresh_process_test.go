@@ -116,7 +116,7 @@ func writeBeside(dir string) {
 			os.Exit(2)
 		}
 	}
-	db, err := Open(ctx, dir, &Options{MemoryBudget: minMemoryBudget, LogFileBytes: minLogFileBytes, FileBytes: 32 << 10})
+	db, err := Open(ctx, dir, &Options{MemoryBudget: minMemoryBudget, LogFileBytes: minLogFileBytes, LogBytes: 8 * minLogFileBytes, FileBytes: 32 << 10})
 	fail(err)
 	c, err := db.CreateContainer(ctx, "c", byK)
 	fail(err)

@@ -245,7 +245,7 @@ func TestReshapeConcurrent(t *testing.T) {
 	rng := func(n uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, n)) }
 	mem := vfs.NewMem()
 	o := &Options{
-		MemoryBudget: minMemoryBudget, LogFileBytes: minLogFileBytes, FileBytes: 16 << 10, fs: mem, memtableBytes: 64 << 10,
+		MemoryBudget: minMemoryBudget, LogFileBytes: minLogFileBytes, LogBytes: 8 * minLogFileBytes, FileBytes: 16 << 10, fs: mem, memtableBytes: 64 << 10,
 		Events: &EventListener{BackgroundError: func(err error) { t.Errorf("in the background: %v", err) }},
 	}
 	db, c := openStore(t, o)

@@ -34,7 +34,7 @@ func (db *DB) initEnv() {
 	e.Gate, e.Work, e.Stamps, e.MemtableBytes = &db.gate, db.work, &db.stamps, o.memtableBytes
 	e.TrimRate, e.Flushed, e.Compacted = pacing.NewRate(o.TrimBytesPerSecond, e.CompactionRate), db.flushed, db.compacted
 	db.retention = logretention.Keeper{
-		Env: e, Budget: o.LogBytes, Begin: db.beginLog,
+		Env: e, Budget: o.LogBytes, FileBytes: o.LogFileBytes, Begin: db.beginLog,
 		Partitions: func() []*physical.Partition { return physicals(db.partitions()) },
 	}
 	e.Uncertain, e.Lost = db.uncertain, db.lost

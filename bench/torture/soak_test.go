@@ -60,7 +60,7 @@ func TestSoakEnds(t *testing.T) {
 func TestSettled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := t.Context()
-		db, err := engine.Open(ctx, t.TempDir(), &engine.Options{LogFileBytes: 256 << 10})
+		db, err := engine.Open(ctx, t.TempDir(), &engine.Options{LogFileBytes: 256 << 10, LogBytes: 2 << 20})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -34,8 +34,8 @@ import (
 )
 
 const (
-	// MostFiles is the number of log files past which the log is shrunk even if it is
-	// small: each process that is killed leaves one.
+	// MostFiles is the number of log files, beside those that are at least half full, past which
+	// the log is shrunk even if it is small: each process that is killed leaves one.
 	MostFiles = 8
 
 	// small is the size up to which a closed log is not worth trimming.
@@ -44,8 +44,9 @@ const (
 
 // Keeper keeps the log of a store. Its fields are set before its first use.
 type Keeper struct {
-	Env    *physical.Env
-	Budget int64 // bytes that the log may take
+	Env       *physical.Env
+	Budget    int64 // bytes that the log may take
+	FileBytes int64 // of a log file that is full
 	// Partitions returns the physical partitions of all containers. A new partition is
 	// listed before its first record.
 	Partitions func() []*physical.Partition
@@ -106,7 +107,7 @@ func (k *Keeper) Hold() error {
 	end := log.Newest()
 	for k.Env.Work.Context().Err() == nil && log.First() < end {
 		now := log.Stats()
-		if now.Files <= MostFiles && (now.Bytes <= k.Budget || now.Bytes <= 2*k.tableBytes()) {
+		if int64(now.Files) <= MostFiles+2*now.Bytes/k.FileBytes && (now.Bytes <= k.Budget || now.Bytes <= 2*k.tableBytes()) {
 			return nil
 		}
 		more, err := k.shrink()

@@ -30,7 +30,7 @@ func newKeeping(t testing.TB, parts int) *keeping {
 		k.parts = append(k.parts, k.Store.Partition(partmap.PartitionID(i+1), rng))
 	}
 	k.Keeper = Keeper{
-		Env: &k.Store.Env, Partitions: func() []*physical.Partition { return k.parts },
+		Env: &k.Store.Env, FileBytes: 1 << 30, Partitions: func() []*physical.Partition { return k.parts },
 		Begin: func(first uint64) error {
 			k.begun = append(k.begun, first)
 			return k.Log.Drop(first)
@@ -110,6 +110,20 @@ func TestHold(t *testing.T) {
 	k.OK(k.Hold())
 	if n := len(p.Version.Load().Frozen); n != 1 || k.Carried.Load() != before {
 		t.Errorf("%d frozen memtables, %d bytes were carried", n, k.Carried.Load()-before)
+	}
+}
+
+// TestHoldFull: however many files a log has, it is left alone within its budget if they are full.
+func TestHoldFull(t *testing.T) {
+	k := newKeeping(t, 1)
+	k.Budget, k.FileBytes = 1<<20, 1000
+	for range 3 * MostFiles {
+		k.write(k.parts[0], 1000)
+	}
+	k.OK(k.Release())
+	k.OK(k.Hold())
+	if first, n := k.Log.First(), len(k.parts[0].Version.Load().Frozen); first != 1 || n > 0 || k.Carried.Load() > 0 {
+		t.Errorf("the log begins with file %d; %d frozen memtables, %d bytes were carried", first, n, k.Carried.Load())
 	}
 }
 

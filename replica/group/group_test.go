@@ -51,7 +51,7 @@ type rig struct {
 // open opens a replica; first makes it.
 func open(t testing.TB, fs vfs.FS, id uint64, first *raftlog.Base) (*rig, error) {
 	r := &rig{t: t, fs: fs, now: start}
-	o := &engine.Options{MemoryBudget: 16 << 20, LogFileBytes: 64 << 10, MaxPartitionBytes: -1}
+	o := &engine.Options{MemoryBudget: 16 << 20, LogFileBytes: 64 << 10, LogBytes: 512 << 10, MaxPartitionBytes: -1}
 	testenv.Put(o, &testenv.Env{
 		FS: func() vfs.FS { return fs }, Clock: func() time.Time { return r.now }, Steady: func() time.Duration { return 0 }, Pause: func(time.Duration) {}, Manual: true,
 		Opened: func(testenv.Store) func() { return func() {} }, Watch: func(testenv.Store, string) func() func() { return nil },

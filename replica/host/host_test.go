@@ -110,7 +110,7 @@ func (r *rig) start(id uint64) error {
 		r.stopAt(disk)
 	}
 	begun := time.Now()
-	o := &engine.Options{MemoryBudget: 16 << 20, LogFileBytes: 256 << 10, ExpiryGrace: time.Second}
+	o := &engine.Options{MemoryBudget: 16 << 20, LogFileBytes: 256 << 10, LogBytes: 2 << 20, ExpiryGrace: time.Second}
 	clock := func() time.Time { return time.Now().Add(-time.Duration(r.slow[id].Load())) }
 	testenv.Put(o, &testenv.Env{
 		FS: func() vfs.FS { return store }, Clock: clock, Steady: func() time.Duration { return time.Since(begun) }, Pause: func(time.Duration) {},

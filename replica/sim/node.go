@@ -108,7 +108,7 @@ func (n *node) now() time.Time { return epoch.Add(n.w.now + n.clock) }
 
 // openStores opens the store and the log.
 func (n *node) openStores(fresh bool) error {
-	o := &engine.Options{MemoryBudget: 16 << 20, LogFileBytes: 64 << 10, FileBytes: 32 << 10, MaxPartitionBytes: -1}
+	o := &engine.Options{MemoryBudget: 16 << 20, LogFileBytes: 64 << 10, LogBytes: 512 << 10, FileBytes: 32 << 10, MaxPartitionBytes: -1}
 	testenv.Put(o, &testenv.Env{
 		FS: func() vfs.FS { return n.disk }, Clock: n.now, Steady: func() time.Duration { return n.w.now },
 		Pause: func(time.Duration) {}, Manual: true,
