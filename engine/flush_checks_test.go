@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 
@@ -139,4 +140,32 @@ func TestFlushCounts(t *testing.T) {
 	if _, err := c.Read(context.Background(), StringKey("a"), "!"); err != nil {
 		t.Errorf("a version that a flush has passed over: %v", err)
 	}
+}
+
+// TestFlushedBehindFlush: what is frozen while a call flushes is flushed too, though no write follows.
+func TestFlushedBehindFlush(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var c *Container
+		var armed atomic.Bool
+		fsys := &changedMeanwhile{FS: vfs.NewMem(), change: func() {
+			if armed.CompareAndSwap(true, false) {
+				for i := range 100 {
+					upsert(t, c, fmt.Sprint(i), 1000)
+				}
+				synctest.Wait() // flushers have passed over the partition
+			}
+		}}
+		o := testOptions(fsys)
+		o.manual, o.Durability = false, Buffered
+		var db *DB
+		db, c = openStore(t, o)
+		upsert(t, c, "a", 1000)
+		synctest.Wait()
+		armed.Store(true)
+		must(t, db.Flush(t.Context()))
+		synctest.Wait()
+		if n := len(c.routing.Load().parts[0].Version.Load().Frozen); n > 0 || armed.Load() {
+			t.Errorf("%d frozen memtables", n)
+		}
+	})
 }

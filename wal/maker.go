@@ -63,6 +63,8 @@ const (
 	// fillPiece is how much of a file is filled and synced at a time, so that syncs of
 	// the log need not wait until all of it is filled.
 	fillPiece = 1 << 20
+	// mostRest is for how long the device is left to others after a piece, at most.
+	mostRest = 50 * time.Millisecond
 	// mappedAtMost is the size up to which a file is mapped. A single large record may
 	// make a file huge.
 	mappedAtMost = 128 << 20
@@ -315,7 +317,7 @@ func (m *maker) prepareLocked(ctx context.Context, h *FileHeader, size int64, fi
 //
 // The device does one thing after the other: a sync of the log that comes while 32 MiB
 // of zeros are being written takes 40 ms. So zeros are written in pieces. After each
-// piece the device is left to others as long as the piece took.
+// piece the device is left to others as long as the piece took, but not for as long as a stall.
 func (m *maker) fillFile(ctx context.Context, f interface {
 	WriteAt([]byte, int64) (int, error)
 	Sync() error
@@ -340,7 +342,7 @@ func (m *maker) fillFile(ctx context.Context, f interface {
 				return 0, err
 			}
 			if !m.hurry.Load() {
-				time.Sleep(time.Since(begun))
+				time.Sleep(min(time.Since(begun), mostRest))
 			}
 			begun, piece = time.Now(), 0
 		}

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/cleavestore/cleave/internal/vfs"
 )
@@ -240,4 +241,29 @@ func TestOneRandomIDAtATime(t *testing.T) {
 		t.Errorf("%d spares, %d ids: one for the next file, one for the spare", spares, drawn)
 	}
 	mustClose(t, l, &st)
+}
+
+// stalledFile is a file whose first sync takes an hour.
+type stalledFile struct{ syncs int }
+
+func (f *stalledFile) WriteAt(b []byte, _ int64) (int, error) { return len(b), nil }
+
+func (f *stalledFile) Sync() error {
+	if f.syncs++; f.syncs == 1 {
+		time.Sleep(time.Hour)
+	}
+	return nil
+}
+
+// TestFillAfterStall: who fills a file does not rest for as long as the device has stalled.
+func TestFillAfterStall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begun, f, h := time.Now(), new(stalledFile), FileHeader{Made: 4 * fillPiece}
+		if filled, err := new(maker).fillFile(t.Context(), f, &h, 0, true); err != nil || filled != h.Made || f.syncs < 4 {
+			t.Errorf("filled up to %d with %d syncs, %v", filled, f.syncs, err)
+		}
+		if took := time.Since(begun); took > time.Hour+time.Minute {
+			t.Errorf("it took %v", took)
+		}
+	})
 }

@@ -32,11 +32,15 @@ func (r *Retry) Succeeded() {
 }
 
 // Left returns how long to wait before the work is tried again; at most 0: it may be tried
-// now.
+// now, also when the clock has been set back meanwhile.
 func (r *Retry) Left() time.Duration {
 	next := r.next.Load()
 	if next == 0 {
 		return 0
 	}
-	return time.Until(time.Unix(0, next))
+	left := time.Until(time.Unix(0, next))
+	if left > last {
+		return 0
+	}
+	return left
 }

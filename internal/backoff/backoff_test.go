@@ -1,6 +1,9 @@
 package backoff
 
-import "testing"
+import (
+	"testing"
+	"time"
+)
 
 // TestRetry: waits double up to the longest, and end with a success.
 func TestRetry(t *testing.T) {
@@ -22,5 +25,15 @@ func TestRetry(t *testing.T) {
 	}
 	if r.Failed(); r.wait != first {
 		t.Errorf("waits %v after the next failure", r.wait)
+	}
+}
+
+// TestClockSetBack: a clock that is set back makes no wait longer.
+func TestClockSetBack(t *testing.T) {
+	var r Retry
+	r.Failed()
+	r.next.Store(time.Now().Add(time.Hour).UnixNano())
+	if left := r.Left(); left > last {
+		t.Errorf("waits %v", left)
 	}
 }

@@ -87,6 +87,7 @@ func (p *Partition) FlushAlone(ctx context.Context) error {
 	if err := p.Flushing.Lock(ctx); err != nil {
 		return err
 	}
+	defer p.Env.Work.FlushSoon() // flushers pass over a partition that is being flushed
 	defer p.Flushing.Unlock()
 	return p.FlushOldest(ctx)
 }

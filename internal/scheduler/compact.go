@@ -62,6 +62,7 @@ func (s *Scheduler) rewrite(p Partition) (done bool, left time.Duration) {
 	if err != nil {
 		s.env.Background("compaction", err)
 		t.CompactRetry.Failed()
+		s.gate.Release() // writes that wait for fewer runs
 		return false, t.CompactRetry.Left()
 	}
 	t.CompactRetry.Succeeded()

@@ -13,6 +13,7 @@ import (
 	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/internal/lsmtest"
 	"github.com/cleavestore/cleave/internal/pressure"
+	"github.com/cleavestore/cleave/internal/tiers"
 	"github.com/cleavestore/cleave/partmap"
 	"github.com/cleavestore/cleave/wal"
 )
@@ -472,6 +473,44 @@ func (l *testLog) Appended() wal.Position          { return wal.Position(l.appen
 func (l *testLog) Sync() error                     { l.synced.Add(1); return nil }
 func (l *testLog) SpareWanted() <-chan struct{}    { return l.wanted }
 func (l *testLog) MakeSpare(context.Context) error { l.spare.Add(1); return nil }
+
+// TestWaitsNoLonger: a write that waits until runs are compacted goes on when that has failed.
+func TestWaitsNoLonger(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore(t, 1)
+		p := s.parts[0]
+		p.fails.Store(true)
+		p.long, p.gate = make(chan struct{}), make(chan struct{})
+		for range tiers.MostRuns {
+			p.fill(10)
+			p.Freeze()
+		}
+		s.Start(newTestLog(), 0)
+		synctest.Wait()
+		ctx, cancel := context.WithCancel(t.Context())
+		admitted := make(chan error, 1)
+		go func() {
+			_, err := s.gate.Admit(ctx, p.tree, 1)
+			admitted <- err
+		}()
+		synctest.Wait()
+		if len(admitted) > 0 {
+			t.Fatal("a write did not wait")
+		}
+		close(p.long)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if len(admitted) == 0 {
+			t.Error("the write waits still")
+		}
+		cancel()
+		close(p.gate)
+		s.Stop()
+		if err := <-admitted; err != nil {
+			t.Error(err)
+		}
+	})
+}
 
 // TestUpkeep: the log is vouched for once after its last record, spare files are made and
 // syncs come at their interval; and a partition that takes no more writes is flushed,
