@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"path"
@@ -11,7 +12,9 @@ import (
 
 	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/internal/manifest"
+	"github.com/cleavestore/cleave/internal/testenv"
 	"github.com/cleavestore/cleave/internal/tiers"
+	"github.com/cleavestore/cleave/internal/vfs"
 	"github.com/cleavestore/cleave/partmap"
 )
 
@@ -410,4 +413,35 @@ func (w *damagedWriter) partly(name string) {
 	if n != damagedDocs {
 		w.t.Fatalf("%d documents, %d were written", n, damagedDocs)
 	}
+}
+
+// TestSplitOfPartitionAside: a split of a partition that is set aside is given up, and nothing waits for it.
+func TestSplitOfPartitionAside(t *testing.T) {
+	_, c := openStore(t, testOptions(vfs.NewMem()), ContainerDef{PartitionKey: []string{"/k"}, MinPartitions: 2})
+	p := c.routing.Load().parts[0]
+	p.Lost = errInjected
+	job := p.queueSplit(func(j *ReshapeJob) { j.midpoint = true })
+	if err := job.Wait(t.Context()); !errors.Is(err, errInjected) || p.queued.Load() != nil {
+		t.Errorf("%v, queued still: %v", err, p.queued.Load() != nil)
+	}
+	must(t, c.SetThroughput(t.Context(), 3*10_000))
+	if c.queueSplits(); p.queued.Load() != nil || len(c.Partitions()) < 3 {
+		t.Errorf("%d partitions", len(c.Partitions()))
+	}
+}
+
+// TestQueueSplitOnce: a split that is not queued, since another one is, has ended.
+func TestQueueSplitOnce(t *testing.T) {
+	db, c := openStore(t, testOptions(vfs.NewMem()))
+	p := c.routing.Load().parts[0]
+	open := 0
+	db.opts.env = &testenv.Env{Watch: func(testenv.Store, string) func() func() {
+		open++
+		return func() func() { return func() { open-- } }
+	}}
+	if j := p.queueSplit(func(*ReshapeJob) { p.queued.Store(new(ReshapeJob)) }); j != nil || open != 0 {
+		t.Errorf("queued: %v; %d jobs have not ended", j != nil, open)
+	}
+	db.opts.env = nil
+	p.queued.Store(nil)
 }

@@ -78,8 +78,7 @@ func (db *DB) Backup(ctx context.Context, w io.Writer, o *BackupOptions) (Backup
 		}
 	}
 	// The pin keeps no versions: its sequence is the highest. A backup holds files only.
-	db.env.Pins.Take(pins.Backup, func() uint64 { return lsm.MaxSequence }, db.opts.clock())
-	defer db.env.Pins.Release(pins.Backup, lsm.MaxSequence)
+	defer db.env.Pins.Release(db.env.Pins.Take(pins.Backup, func() uint64 { return lsm.MaxSequence }, db.opts.clock()))
 	info, err := db.backup(ctx, w, o)
 	if err != nil {
 		return BackupInfo{}, fmt.Errorf("backup: %w", err)

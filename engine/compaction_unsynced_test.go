@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/cleavestore/cleave/internal/vfs"
 )
@@ -137,5 +139,34 @@ func TestMergeSwapsNothingUnsynced(t *testing.T) {
 		}
 		s.verify()
 		must(s.t, s.db.Close())
+	})
+}
+
+// TestMergeWaitsForRoom: a merge that is committed waits while the log has no room, and does not fail the store.
+func TestMergeWaitsForRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mem *vfs.Mem
+		s := mergeParts(t, func(s *mergedParts) {
+			mem = s.gate.FS.(*vfs.Mem)
+			mem.SetCopyOnWrite(true)
+			mem.SetCapacity(0)
+			full := false
+			for range 2000 {
+				full = s.write(s.lower, Buffered) != nil || full
+			}
+			if !full {
+				t.Error("the disk was never full")
+			}
+		})
+		time.Sleep(time.Second)
+		must(t, s.db.writable())
+		mem.SetCapacity(math.MaxInt64)
+		must(t, <-s.merged)
+		if ids := s.ids(); len(ids) != 1 {
+			t.Errorf("partitions %v", ids)
+		}
+		must(t, s.write(s.upper, Synced))
+		s.verify()
+		must(t, s.db.Close())
 	})
 }

@@ -98,21 +98,23 @@ func (db *DB) createContainer(ctx context.Context, name string, def ContainerDef
 	if _, err = in.Compile(); err != nil {
 		return nil, fmt.Errorf("%w: container %q: %w", ErrInvalid, name, err)
 	}
-	// creating is locked, so the next numbers stay the same while directories are made.
+	// creating is locked, so the next number of a container stays the same while directories are made.
 	db.creating.Lock()
 	defer db.creating.Unlock()
 	if err = db.mayCreate(name); err != nil {
 		return nil, err
 	}
 	in.MinPartitions = max(in.MinPartitions, throughput.Partitions(in.Throughput, in.Limits.PartitionThroughput))
+	ranges := firstRanges(&in)
 	db.storeManifest.Lock()
 	m := in.Manifest(db.storeManifest.state.NextContainer, name)
 	m.CopyOf = copyOf
 	first := db.storeManifest.state.NextPartition
+	db.storeManifest.state.NextPartition += uint32(len(ranges)) // used up, whatever follows
 	db.storeManifest.Unlock()
 	var entries []partmap.Entry
 	var partitions []manifest.Partition
-	for i, rng := range firstRanges(&in) {
+	for i, rng := range ranges {
 		id := first + uint32(i)
 		entries = append(entries, partmap.Entry{ID: PartitionID(id), Range: rng})
 		partitions = append(partitions, manifest.Partition{
@@ -124,8 +126,8 @@ func (db *DB) createContainer(ctx context.Context, name string, def ContainerDef
 		return nil, err
 	}
 	// Commit point: the store manifest. If it does not name the new directories, they are
-	// removed at once. If that fails, the next open removes them, or the next call that
-	// makes a partition with the same id.
+	// removed, at once, later, or by the next open. So their numbers are not given out again:
+	// a removal that comes late would meet another partition.
 	parts := c.routing.Load().parts
 	defer func() {
 		if err != nil {
@@ -142,7 +144,6 @@ func (db *DB) createContainer(ctx context.Context, name string, def ContainerDef
 	defer db.storeManifest.Unlock()
 	e := db.storeManifest.state.Edit()
 	e.NextContainer = m.ID + 1
-	e.NextPartition = first + uint32(len(partitions))
 	e.Containers = append(e.Containers, m)
 	e.Partitions = partitions
 	if err := db.storeManifestLocked(e); err != nil {

@@ -195,8 +195,8 @@ func (p *CopyJob) copyLocked(ctx context.Context, passes func(context.Context) e
 // up, refuses further writes to the source with ErrCopied, copies the last writes, and
 // lets the copy be written. When it returns nil all that is durable. The source can be
 // read until it is dropped. After an error the source takes writes again and Finish may
-// be called again. After ErrOutcomeUnknown the store must be reopened to see whether the
-// copy has taken its place.
+// be called again; not after ErrCopied: another copy takes its place. After ErrOutcomeUnknown
+// the store must be reopened to see whether the copy has taken its place.
 func (p *CopyJob) Finish(ctx context.Context) (*Container, error) {
 	if err := p.Wait(ctx); err != nil {
 		return nil, err
@@ -208,17 +208,13 @@ func (p *CopyJob) Finish(ctx context.Context) (*Container, error) {
 	if err := p.copyLocked(ctx, p.passes.CatchUp); err != nil {
 		return nil, err
 	}
-	finished := false
-	p.src.copied.Store(true)
-	defer func() {
-		if !finished {
-			p.src.copied.Store(false)
-		}
-	}()
+	if !p.src.copied.CompareAndSwap(false, true) {
+		return nil, fmt.Errorf("container %q: %w", p.src.name, ErrCopied)
+	}
 	if err := p.finishLocked(ctx); err != nil {
+		p.src.copied.Store(false)
 		return nil, err
 	}
-	finished = true
 	p.leaveLocked()
 	return p.dst, nil
 }

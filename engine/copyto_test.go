@@ -640,3 +640,21 @@ func TestCopyWaitsForThroughput(t *testing.T) {
 		t.Errorf("%d items in the copy", n)
 	}
 }
+
+// TestFinishTwice: of two copies of a container one takes its place, and the other one does not give it back.
+func TestFinishTwice(t *testing.T) {
+	ctx := t.Context()
+	_, src := openStore(t, testOptions(vfs.NewMem()), ContainerDef{PartitionKey: []string{"/k"}, DefaultTTL: NoExpiry})
+	putCopied(t, src, "a", "1", 1)
+	first, err := copied(ctx, src, "first", copyDef)
+	must(t, err)
+	other, err := copied(ctx, src, "other", copyDef)
+	must(t, err)
+	must(t, second(first.Finish(ctx)))
+	if _, err := other.Finish(ctx); !errors.Is(err, ErrCopied) {
+		t.Errorf("the other copy: %v, want ErrCopied", err)
+	}
+	if _, err := src.Upsert(ctx, doc("2", "a", 2), nil); !errors.Is(err, ErrCopied) {
+		t.Errorf("a write to the source: %v, want ErrCopied", err)
+	}
+}

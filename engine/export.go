@@ -83,18 +83,18 @@ func (c *Container) exportTo(ctx context.Context, id PartitionID, begin func(*tr
 	if err != nil {
 		return err
 	}
-	defer c.db.env.Pins.Release(pins.Export, taken.seq)
+	defer c.db.env.Pins.Release(taken.pin)
 	if p.Dropped.Load() {
 		return c.noPartition(id)
 	}
 	head := c.transferHead(p.Range)
-	head.Seq, head.At = taken.seq, at
+	head.Seq, head.At = taken.pin.Seq, at
 	out, err := begin(&head, p.Range)
 	if err != nil {
 		return err
 	}
 	// Expired items are exported too.
-	s := &Snapshot{c: c, seq: taken.seq, installEpoch: taken.installEpoch, past: lifetime.Nothing}
+	s := &Snapshot{c: c, seq: taken.pin.Seq, installEpoch: taken.installEpoch, past: lifetime.Nothing}
 	return exec.Items(ctx, c.host(), p.Range, cutOf(s), c.isClaim, out)
 }
 

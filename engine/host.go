@@ -68,13 +68,11 @@ func (h *host) Pasts() func(partmap.EPK) lifetime.Past {
 	return func(at partmap.EPK) lifetime.Past { return pasts[rt.table.Find(&at)] }
 }
 
-// Pin pins a sequence that is pinned already once more.
-func (h *host) Pin(by pins.Reader, at uint64) {
-	h.db.env.Pins.Take(by, func() uint64 { return at }, h.db.opts.clock())
-}
+// PinAgain takes a pin once more.
+func (h *host) PinAgain(at pins.Pin) { h.db.env.Pins.Again(at) }
 
 // Unpin releases a pin.
-func (h *host) Unpin(by pins.Reader, at uint64) { h.db.env.Pins.Release(by, at) }
+func (h *host) Unpin(at pins.Pin) { h.db.env.Pins.Release(at) }
 
 // Read reads an item as of a sequence.
 func (h *host) Read(ctx context.Context, pk PartitionKey, id string, at, installEpoch uint64) (exec.Row, bool, error) {
@@ -106,11 +104,11 @@ func (h *host) Wait(ctx context.Context, err error) error { return h.db.untilAdm
 func (h *host) ReadError(err error) error { return h.db.readError(err) }
 
 // Pin pins the newest visible sequence.
-func (p *partition) Pin(by pins.Reader) (at, installEpoch uint64, ok bool) {
+func (p *partition) Pin(by pins.Reader) (at pins.Pin, installEpoch uint64, ok bool) {
 	at = p.db.env.Pins.Take(by, p.Visible.Load, p.db.opts.clock())
 	if p.Dropped.Load() && !p.c.dropped.Load() {
-		p.db.env.Pins.Release(by, at)
-		return 0, 0, false
+		p.db.env.Pins.Release(at)
+		return at, 0, false
 	}
 	return at, p.InstallEpoch, true
 }

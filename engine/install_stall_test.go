@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/cleavestore/cleave/internal/manifest"
+	"github.com/cleavestore/cleave/internal/pins"
 	"github.com/cleavestore/cleave/internal/scheduler"
 	"github.com/cleavestore/cleave/internal/vfs"
 )
@@ -242,4 +244,50 @@ func TestInstallYields(t *testing.T) {
 	if many := install(); many < few+10 {
 		t.Errorf("640 items more are installed with %d pauses in place of %d", many, few)
 	}
+}
+
+// TestCutsOfFormerPartitions: a snapshot that comes to a partition that was replaced meanwhile sees what its successors have.
+func TestCutsOfFormerPartitions(t *testing.T) {
+	ctx := t.Context()
+	s := newReplicaStore(t, testOptions(vfs.NewMem()))
+	before := s.docs.routing.Load()
+	job, err := s.docs.Split(ctx, s.docs.Partitions()[0].ID, &SplitOptions{At: "20"})
+	must(t, err)
+	must(t, job.Wait(ctx))
+	b := s.docs.NewBatch(StringKey("a"))
+	must(t, b.Upsert(smallDocument("first", "a", 200), nil))
+	must(t, second(s.docs.ApplyAt(ctx, partitionOf(s.docs, StringKey("a")), Entry{Index: s.index + 1, Time: time.Unix(1_000_000_000, 0), Batches: []*Batch{b}})))
+	must(t, s.db.Flush(ctx))
+	must(t, s.db.Compact(ctx))
+	snapshot := &Snapshot{c: s.docs, by: pins.Snapshot, done: make(chan struct{})}
+	must(t, snapshot.takeCuts(before))
+	must(t, second(snapshot.Read(ctx, StringKey("a"), "first")))
+	must(t, snapshot.Close())
+	if held := s.db.env.Pins.Held(); len(held) > 0 {
+		t.Errorf("still pinned: %+v", held)
+	}
+}
+
+// TestSnapshotFailsWithoutPin: a snapshot of a replicated container that fails leaves nothing pinned.
+func TestSnapshotFailsWithoutPin(t *testing.T) {
+	mem := vfs.NewMem()
+	mem.SetCopyOnWrite(true)
+	s := newReplicaStore(t, testOptions(mem))
+	mem.SetCapacity(0)
+	var err error
+	for range 1000 {
+		if err = s.apply("more", 1000); err != nil {
+			break
+		}
+	}
+	if err == nil {
+		t.Fatal("the disk was never full")
+	}
+	if _, err := s.docs.Snapshot(t.Context()); err == nil {
+		t.Fatal("no error")
+	}
+	if held := s.db.env.Pins.Held(); len(held) > 0 {
+		t.Errorf("still pinned: %+v", held)
+	}
+	mem.SetCapacity(math.MaxInt64)
 }

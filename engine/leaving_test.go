@@ -73,3 +73,38 @@ func TestAfterFailedCreate(t *testing.T) {
 		}
 	}
 }
+
+// TestLateRemoval: the directory of a container that could not be made is removed late, and meets no other
+// partition, though others are made meanwhile.
+func TestLateRemoval(t *testing.T) {
+	ctx, mem := t.Context(), vfs.NewMem()
+	faulty := vfs.NewFaulty(mem)
+	db, _ := openStore(t, testOptions(faulty))
+	faulty.SetHook(func(c vfs.Call) error {
+		switch {
+		case c.Op == vfs.OpSyncDir && c.Name == manifest.PartitionsDir:
+			return syscall.ENOSPC
+		case c.Op == vfs.OpRemove && strings.HasPrefix(c.Name, manifest.PartitionsDir+"/"):
+			return syscall.EBUSY
+		}
+		return nil
+	})
+	if _, err := db.CreateContainer(ctx, "more", byK); !errors.Is(err, ErrDiskFull) {
+		t.Fatalf("%v, want ErrDiskFull", err)
+	}
+	faulty.SetHook(nil)
+	c, err := db.CreateContainer(ctx, "more", byK)
+	must(t, err)
+	upsert(t, c, "1", 100)
+	must(t, db.Flush(ctx))
+	db.env.Reclaim.RetryRemovals()
+	if names, err := mem.List(manifest.PartitionsDir); err != nil || len(names) != 2 {
+		t.Errorf("directories %v, %v; want those of two partitions", names, err)
+	}
+	db, err = Open(ctx, "mem", testOptions(mem.Kill()))
+	must(t, err)
+	defer db.Close()
+	c, err = db.Container("more")
+	must(t, err)
+	must(t, second(c.Read(ctx, StringKey("a"), "1")))
+}

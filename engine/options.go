@@ -279,9 +279,7 @@ func (o *Options) withDefaults() (Options, error) {
 	} else {
 		out.Logger = slog.New(quietlog.Handler{Handler: out.Logger.Handler()})
 	}
-	if out.Events == nil {
-		out.Events = &EventListener{}
-	}
+	out.Events = cmp.Or(out.Events, &EventListener{})
 	if out.clock == nil {
 		out.clock = time.Now
 	}

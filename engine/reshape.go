@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/cleavestore/cleave/internal/physical"
 	"github.com/cleavestore/cleave/internal/reshaping"
@@ -123,13 +124,12 @@ func (r *reshape) toChildren(ctx context.Context) error {
 func (r *reshape) settle(ctx context.Context) error {
 	for _, id := range r.job.Progress().Parents {
 		p := r.c.partition(id)
-		if p != nil && p.Lost != nil {
-			return p.Lost
-		}
 		if p == nil {
 			return r.c.noPartition(id)
 		}
-		r.from = append(r.from, p)
+		if r.from = append(r.from, p); p.Lost != nil {
+			return p.Lost
+		}
 	}
 	r.Env, r.Container, r.Parents = &r.db.env, r.c.id, physicals(r.from)
 	for _, p := range r.from {
@@ -268,7 +268,11 @@ func (r *reshape) swap() (err error) {
 		return db.uncertain(err)
 	}
 	if len(r.from) > 1 {
-		if err = r.SyncParents(); err != nil {
+		err = r.SyncParents()
+		for errors.Is(err, wal.ErrStalled) && db.work.Sleep(nil, 10*time.Millisecond) { // until there is room
+			err = r.SyncParents()
+		}
+		if err != nil {
 			db.fail(err) // the manifest names the children: there is no way back
 			return err
 		}

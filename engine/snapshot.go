@@ -25,6 +25,7 @@ type Snapshot struct {
 	past         lifetime.Past // which items have expired; the zero Past: by the clock
 	admitted     bool          // of a transaction, which was admitted when it began
 	by           pins.Reader
+	pin          pins.Pin // of seq, unless there are cuts
 	closed       sync.Once
 	done         chan struct{}
 	unwatch      func() // tells package cleavetest that the snapshot is closed
@@ -51,13 +52,16 @@ func (c *Container) snapshot(ctx context.Context, by pins.Reader) (*Snapshot, er
 	db := c.db
 	s := &Snapshot{c: c, by: by, done: make(chan struct{})}
 	if c.def.Replicated {
-		return s, s.takeCuts()
+		return s, s.takeCuts(c.routing.Load())
 	}
-	if db.log == nil {
-		s.seq = db.env.Pins.Take(by, func() uint64 { return lsm.MaxSequence }, db.opts.clock())
+	newest := func() uint64 { return lsm.MaxSequence }
+	if db.log != nil {
+		newest = db.log.LastSeq
+	}
+	s.pin = db.env.Pins.Take(by, newest, db.opts.clock())
+	if s.seq = s.pin.Seq; db.log == nil {
 		return s, nil
 	}
-	s.seq = db.env.Pins.Take(by, db.log.LastSeq, db.opts.clock())
 	// A writer takes its sequence under the lock of its partition. So once each lock was
 	// free, all writes up to this sequence are applied and noted.
 	var last, synced wal.Position
@@ -66,15 +70,13 @@ func (c *Container) snapshot(ctx context.Context, by pins.Reader) (*Snapshot, er
 		newest, _ := p.Newest()
 		last, synced = max(last, newest.Pos), max(synced, newest.Need)
 	}
-	if err := db.env.Await(last, synced); err != nil {
-		db.env.Pins.Release(by, s.seq)
-		return nil, err
+	err = db.env.Await(last, synced)
+	for i := 0; i < len(parts) && err == nil; i++ {
+		err = parts[i].Publish(s.seq)
 	}
-	for _, p := range parts {
-		if err := p.Publish(s.seq); err != nil {
-			db.env.Pins.Release(by, s.seq)
-			return nil, err
-		}
+	if err != nil {
+		db.env.Pins.Release(s.pin)
+		return nil, err
 	}
 	return s, nil
 }
@@ -97,11 +99,11 @@ func (s *Snapshot) Close() error {
 
 // release releases what the snapshot pins.
 func (s *Snapshot) release() {
-	if s.cuts == nil {
-		s.c.db.env.Pins.Release(s.by, s.seq)
+	if !s.c.def.Replicated {
+		s.c.db.env.Pins.Release(s.pin)
 	}
 	for _, cut := range s.cuts {
-		s.c.db.env.Pins.Release(s.by, cut.seq)
+		s.c.db.env.Pins.Release(cut.pin)
 	}
 }
 
@@ -109,20 +111,26 @@ func (s *Snapshot) release() {
 // container, where each partition has its own sequences.
 type cut struct {
 	end          partmap.EPK // of its range
-	seq          uint64
+	pin          pins.Pin
 	installEpoch uint64
 }
 
-// takeCuts takes a snapshot of a replicated container.
-func (s *Snapshot) takeCuts() error {
-	for _, p := range s.c.routing.Load().parts {
+// takeCuts takes a snapshot of a replicated container, of the partitions that it has, or of those that have replaced them.
+func (s *Snapshot) takeCuts(rt *routing) error {
+	for _, p := range rt.parts {
 		c, _, err := p.takeCut(s.by)
 		if err != nil {
 			s.release()
 			return err
 		}
 		s.cuts = append(s.cuts, c)
-		s.seq = max(s.seq, c.seq)
+		if s.seq = max(s.seq, c.pin.Seq); p.Dropped.Load() { // before the cut was pinned its successors may have dropped what it sees
+			s.release()
+			if s.cuts, s.seq = nil, 0; s.c.dropped.Load() {
+				return s.c.gone()
+			}
+			return s.takeCuts(s.c.routing.Load())
+		}
 	}
 	return nil
 }
@@ -135,13 +143,13 @@ func (p *partition) takeCut(by pins.Reader) (cut, manifest.Applied, error) {
 	var at manifest.Applied
 	var newest physical.Record
 	// While a sequence is pinned, the versions that it sees are kept.
-	c.seq = db.env.Pins.Take(by, func() uint64 {
+	c.pin = db.env.Pins.Take(by, func() uint64 {
 		newest, at = p.Newest()
 		return newest.Seq
 	}, db.opts.clock())
 	err := p.Show(newest)
 	if err != nil {
-		db.env.Pins.Release(by, c.seq)
+		db.env.Pins.Release(c.pin)
 	}
 	return c, at, err
 }
@@ -152,7 +160,7 @@ func (p *partition) takeCut(by pins.Reader) (cut, manifest.Applied, error) {
 func (s *Snapshot) cutAt(at *partmap.EPK) (seq, installEpoch uint64) {
 	for i := range s.cuts {
 		if at.Compare(&s.cuts[i].end) < 0 {
-			return s.cuts[i].seq, s.cuts[i].installEpoch
+			return s.cuts[i].pin.Seq, s.cuts[i].installEpoch
 		}
 	}
 	return s.seq, s.installEpoch

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -20,11 +21,7 @@ type SplitOptions struct {
 // partition holds, the job ends with a *Refusal. Errors: ErrNotFound if the container
 // has no such partition, ErrInvalid for the boundary.
 func (c *Container) Split(ctx context.Context, id PartitionID, o *SplitOptions) (*ReshapeJob, error) {
-	at := ""
-	if o != nil {
-		at = o.At
-	}
-	return c.reshape(ctx, ReshapeSplit, at, id)
+	return c.reshape(ctx, ReshapeSplit, cmp.Or(o, &SplitOptions{}).At, id)
 }
 
 // Merge makes one physical partition of two neighbours, the lower one first,
@@ -102,10 +99,7 @@ func (db *DB) splitIfLarge(p *partition) *ReshapeJob {
 	if j := p.queued.Load(); j != nil || !due || p.Dropped.Load() {
 		return j
 	}
-	if j := p.queueSplit(nil); j != nil {
-		return j
-	}
-	return p.queued.Load()
+	return cmp.Or(p.queueSplit(nil), p.queued.Load())
 }
 
 // queueSplit queues an automatic split of the partition. where, if not nil, may set how
@@ -121,6 +115,7 @@ func (p *partition) queueSplit(where func(*ReshapeJob)) *ReshapeJob {
 		where(j)
 	}
 	if !p.queued.CompareAndSwap(nil, j) {
+		_ = j.end(context.Canceled)
 		j.cancel()
 		return nil
 	}

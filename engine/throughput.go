@@ -257,7 +257,7 @@ func (c *Container) queueSplits() (some bool) {
 			cmp.Compare(b.Span.Hi-b.Span.Lo, a.Span.Hi-a.Span.Lo))
 	})
 	for _, p := range parts {
-		if missing > 0 && !p.Dropped.Load() && p.cutting.Left() <= 0 && p.queueSplit(func(j *ReshapeJob) { j.midpoint = true }) != nil {
+		if missing > 0 && !p.Dropped.Load() && p.Lost == nil && p.cutting.Left() <= 0 && p.queueSplit(func(j *ReshapeJob) { j.midpoint = true }) != nil {
 			missing--
 			some = true
 		}

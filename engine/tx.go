@@ -296,10 +296,10 @@ func (c *Container) beginNow(ctx context.Context, pk PartitionKey, anew bool) (*
 		}
 		at := db.env.Pins.Take(pins.Transaction, p.Visible.Load, db.opts.clock())
 		if !p.Dropped.Load() {
-			return &Tx{ctx: ctx, pk: pk, epk: epk, snapshot: Snapshot{c: c, seq: at, installEpoch: p.InstallEpoch, past: p.Past(), admitted: true}}, nil
+			return &Tx{ctx: ctx, pk: pk, epk: epk, snapshot: Snapshot{c: c, seq: at.Seq, pin: at, installEpoch: p.InstallEpoch, past: p.Past(), admitted: true}}, nil
 		}
 		// The successors may have flushed before the sequence was taken.
-		db.env.Pins.Release(pins.Transaction, at)
+		db.env.Pins.Release(at)
 		if c.dropped.Load() {
 			return nil, c.gone()
 		}
@@ -309,7 +309,7 @@ func (c *Container) beginNow(ctx context.Context, pk PartitionKey, anew bool) (*
 // end ends a transaction. The update keeps its memory for another try.
 func (tx *Tx) end() {
 	tx.over, tx.update = true, nil
-	tx.snapshot.c.db.env.Pins.Release(pins.Transaction, tx.snapshot.seq)
+	tx.snapshot.c.db.env.Pins.Release(tx.snapshot.pin)
 }
 
 // View calls fn with a transaction that reads a logical partition as of one

@@ -80,8 +80,9 @@ type unit struct {
 	rng          partmap.Range
 	at           uint64 // the sequence
 	installEpoch uint64 // installations in the container when at was taken
-	pin          bool   // at is pinned
-	same         bool   // the unit begins in the physical partition in which the previous one ends
+	pinned       pins.Pin
+	pin          bool // at is pinned
+	same         bool // the unit begins in the physical partition in which the previous one ends
 
 	opened *candidates // that scan reads; nil: it opens them
 	part   Part        // whose candidates are opened
@@ -278,7 +279,7 @@ func (e *Execution) pinUnit(last Part, key partmap.Key, rng partmap.Range) Part 
 	if has(last, &rng.Min) {
 		u = e.units[len(e.units)-1]
 		if u.rng, u.same = rng, true; u.pin {
-			e.h.Pin(pins.Query, u.at)
+			e.h.PinAgain(u.pinned)
 		}
 	} else {
 		last, u = e.pinAt(rng)
@@ -327,7 +328,8 @@ func (e *Execution) pinAround(last Part, rng, within partmap.Range) Part {
 // sequence to read at there.
 func (e *Execution) pinAt(rng partmap.Range) (p Part, u unit) {
 	u.rng, u.pin = rng, e.Snapshot == nil
-	p, u.at, u.installEpoch = locate(e.Snapshot, pins.Query, func() Part { return e.h.Find(rng.Min) })
+	p, u.pinned, u.installEpoch = locate(e.Snapshot, pins.Query, func() Part { return e.h.Find(rng.Min) })
+	u.at = u.pinned.Seq
 	return p, u
 }
 
@@ -335,7 +337,7 @@ func (e *Execution) pinAt(rng partmap.Range) (p Part, u unit) {
 func (e *Execution) Close() {
 	for i := range e.units {
 		if u := &e.units[i]; u.pin {
-			e.h.Unpin(pins.Query, u.at)
+			e.h.Unpin(u.pinned)
 		}
 	}
 	st := &e.to.Stats

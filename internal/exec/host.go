@@ -31,10 +31,10 @@ type Host interface {
 	// Pasts fixes the present: what it returns says, for the physical partition that begins
 	// at a place, which items have expired.
 	Pasts() func(at partmap.EPK) lifetime.Past
-	// Pin pins a sequence that is pinned already once more.
-	Pin(by pins.Reader, at uint64)
+	// PinAgain takes a pin once more.
+	PinAgain(pins.Pin)
 	// Unpin releases a pin.
-	Unpin(by pins.Reader, at uint64)
+	Unpin(pins.Pin)
 	// Read reads an item of a query, as of a sequence and the number of installations
 	// when the sequence was taken. found is false if there is none.
 	Read(ctx context.Context, pk partmap.Key, id string, at, installEpoch uint64) (row Row, found bool, err error)
@@ -74,7 +74,7 @@ type Part interface {
 	// installations in the container. If other partitions have replaced this one, ok is
 	// false and nothing is pinned: they may have flushed before, without the versions
 	// that the sequence needs.
-	Pin(by pins.Reader) (at, installEpoch uint64, ok bool)
+	Pin(by pins.Reader) (at pins.Pin, installEpoch uint64, ok bool)
 	// Load returns the present version, inside of a call. If other partitions have
 	// replaced this one it returns lsm.ErrMoved; if a partition was installed after installEpoch, or
 	// the container was dropped, another error.
@@ -109,11 +109,11 @@ type Snapshot interface {
 // locate returns the partition that find finds, the sequence at which it is read, and
 // the number of installations at that time. Without a snapshot that is the newest
 // sequence, which locate pins.
-func locate(snapshot Snapshot, by pins.Reader, find func() Part) (p Part, at, installEpoch uint64) {
+func locate(snapshot Snapshot, by pins.Reader, find func() Part) (p Part, at pins.Pin, installEpoch uint64) {
 	for ok := false; !ok; {
 		p = find()
 		if snapshot != nil {
-			at, installEpoch = snapshot.Cut(p.Data().Range.Min)
+			at.Seq, installEpoch = snapshot.Cut(p.Data().Range.Min)
 			break
 		}
 		at, installEpoch, ok = p.Pin(by)

@@ -233,12 +233,12 @@ func (s *scanner) begin(ctx context.Context, h Host, o *ScanOptions) {
 func (s *scanner) run(rest partmap.Range, yield func(*Row) bool) (_ partmap.Range, more bool, err error) {
 	p, at, installEpoch := locate(s.snapshot, pins.Scan, func() Part { return s.route(rest) })
 	if s.installEpoch = installEpoch; s.snapshot == nil {
-		defer s.h.Unpin(pins.Scan, at)
+		defer s.h.Unpin(at)
 	}
 	part, rest := s.divide(rest, p.Data().Range)
 	s.visit, s.owed = cost.Visit, cost.Visit
 	s.bounded = s.onlyKey
-	more, err = s.runAt(p, part, at, yield)
+	more, err = s.runAt(p, part, at.Seq, yield)
 	return rest, more, err
 }
 

@@ -2,6 +2,7 @@ package openfile
 
 import (
 	"fmt"
+	"runtime"
 	"testing"
 	"testing/synctest"
 
@@ -110,4 +111,30 @@ func TestWaitForDescriptor(t *testing.T) {
 		f.give()
 		must(t, <-ended)
 	})
+}
+
+// TestViewBesideUnmap: a goroutine that finds no mapping, while one is published again, makes no second one.
+func TestViewBesideUnmap(t *testing.T) {
+	s := newShelf(t, 1, BudgetOptions{MaxFiles: 2, MaxMappings: 2})
+	f := s.files[0]
+	m, b, want := &f.mapping, f.budget, f.View()
+	b.mu.Lock()
+	b.mappings.remove(&m.slot)
+	m.leaving = m.now.Swap(nil)
+	got := make(chan *View)
+	go func() { got <- f.View() }()
+	for m.making.TryLock() { // until the goroutine has it, and waits for mu
+		m.making.Unlock()
+		runtime.Gosched()
+	}
+	for range 1000 {
+		runtime.Gosched()
+	}
+	m.leaving = nil
+	m.now.Store(want)
+	b.mappings.add(&m.slot)
+	b.mu.Unlock()
+	if <-got != want || len(b.mappings.slots) != 1 {
+		t.Errorf("a second mapping; %d are counted", len(b.mappings.slots))
+	}
 }

@@ -51,14 +51,11 @@ func (f *File) mapFile() *View {
 	}
 	m.making.Lock()
 	defer m.making.Unlock()
-	if v := m.now.Load(); v != nil {
-		return v
-	}
 	b.mu.Lock()
-	leaves := m.leaving != nil
+	v, leaves := m.now.Load(), m.leaving != nil
 	b.mu.Unlock()
-	if leaves {
-		return nil // later it is published again, or can be made anew
+	if v != nil || leaves {
+		return v // nil: later it is published again, or can be made anew
 	}
 	if b.mapped.Add(1) > int64(b.o.MaxMappings) {
 		b.mapped.Add(-1)

@@ -17,7 +17,7 @@ import (
 // concurrent use. Its lock is locks.Pins.
 type Set struct {
 	mu   lockorder.Mutex[locks.Pins]
-	held map[place]pin
+	held map[Pin]pin
 }
 
 // Newest is the sequence of readers that read no overwritten versions. A pin at it only
@@ -43,11 +43,12 @@ func (r Reader) String() string {
 	return [...]string{"snapshot", "scan", "query", "transaction", "copy", "export", "backup"}[r]
 }
 
-// place is a sequence and a kind of reader. All readers of the kind at the sequence
-// share one pin.
-type place struct {
-	seq uint64
-	by  Reader
+// Pin is what a reader has pinned. Readers of a kind that begin at one sequence in one minute of the
+// clock share a pin. So where readers follow each other without a gap, an old pin ends with its readers.
+type Pin struct {
+	Seq    uint64
+	by     Reader
+	minute int64
 }
 
 type pin struct {
@@ -56,14 +57,14 @@ type pin struct {
 	clock   int64     // the earliest time by which one of them may judge expiry, milliseconds
 }
 
-// Take pins the sequence that now returns, and returns it. now runs under the lock, so
-// that no compaction looks at the pins in between. clock is the present time.
-func (p *Set) Take(by Reader, now func() uint64, clock time.Time) uint64 {
+// Take pins the sequence that now returns. now runs under the lock, so that no compaction
+// looks at the pins in between. clock is the present time.
+func (p *Set) Take(by Reader, now func() uint64, clock time.Time) Pin {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	at := place{now(), by}
+	at := Pin{now(), by, clock.Unix() / 60}
 	if p.held == nil {
-		p.held = make(map[place]pin)
+		p.held = make(map[Pin]pin)
 	}
 	held, ok := p.held[at]
 	if !ok {
@@ -72,14 +73,22 @@ func (p *Set) Take(by Reader, now func() uint64, clock time.Time) uint64 {
 	held.clock = min(held.clock, clock.UnixMilli())
 	held.readers++
 	p.held[at] = held
-	return at.seq
+	return at
+}
+
+// Again takes a pin that Take returned, and that was not released, once more.
+func (p *Set) Again(at Pin) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	held := p.held[at]
+	held.readers++
+	p.held[at] = held
 }
 
 // Release gives back a pin that Take returned.
-func (p *Set) Release(by Reader, seq uint64) {
+func (p *Set) Release(at Pin) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	at := place{seq, by}
 	held := p.held[at]
 	if held.readers--; held.readers == 0 {
 		delete(p.held, at)
@@ -93,8 +102,8 @@ func (p *Set) Live() (seqs []uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for at := range p.held {
-		if at.seq != Newest {
-			seqs = append(seqs, at.seq)
+		if at.Seq != Newest {
+			seqs = append(seqs, at.Seq)
 		}
 	}
 	slices.Sort(seqs)
@@ -149,8 +158,8 @@ func (p *Set) Held() []Held {
 		if !ok || held.since.Before(h.Since) {
 			h.Since = held.since
 		}
-		if at.seq != Newest && (h.Seq == 0 || at.seq < h.Seq) {
-			h.Seq = at.seq
+		if at.Seq != Newest && (h.Seq == 0 || at.Seq < h.Seq) {
+			h.Seq = at.Seq
 		}
 		h.By, h.Count = at.by, h.Count+held.readers
 		all[at.by] = h

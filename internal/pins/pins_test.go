@@ -14,12 +14,13 @@ func TestSet(t *testing.T) {
 	if got := s.Earliest(start); got != start.UnixMilli() || len(s.Live()) > 0 || len(s.Held()) > 0 {
 		t.Errorf("an empty set: %v, %v, %v", got, s.Live(), s.Held())
 	}
-	s.Take(Backup, at(Newest), start)
-	s.Take(Scan, at(7), start.Add(time.Second))
+	backup := s.Take(Backup, at(Newest), start)
+	scan := s.Take(Scan, at(7), start.Add(time.Second))
 	s.Take(Scan, at(7), start.Add(-time.Second)) // the clock was set back
-	s.Take(Query, at(7), start.Add(2*time.Second))
-	if seq := s.Take(Scan, at(9), start.Add(3*time.Second)); seq != 9 {
-		t.Errorf("pinned %d", seq)
+	query := s.Take(Query, at(7), start.Add(2*time.Second))
+	newer := s.Take(Scan, at(9), start.Add(3*time.Second))
+	if newer.Seq != 9 {
+		t.Errorf("pinned %d", newer.Seq)
 	}
 	if live := s.Live(); !slices.Equal(live, []uint64{9, 7}) {
 		t.Errorf("live: %v", live)
@@ -39,15 +40,38 @@ func TestSet(t *testing.T) {
 	if held := s.Held(); !slices.Equal(held, want) {
 		t.Errorf("held by %v, want %v", held, want)
 	}
-	s.Release(Scan, 7)
-	s.Release(Query, 7)
+	s.Again(query)
+	s.Release(query)
+	s.Release(scan)
+	s.Release(query)
 	if live := s.Live(); !slices.Equal(live, []uint64{9, 7}) {
 		t.Errorf("live with one of two scans left: %v", live)
 	}
-	s.Release(Scan, 7)
-	s.Release(Scan, 9)
-	s.Release(Backup, Newest)
+	s.Release(scan)
+	s.Release(newer)
+	s.Release(backup)
 	if len(s.Held()) > 0 {
 		t.Errorf("held by %v in the end", s.Held())
+	}
+}
+
+// TestFollowing: readers at one sequence that follow each other without a gap are as old as the oldest that is there.
+func TestFollowing(t *testing.T) {
+	var s Set
+	now := time.UnixMilli(1_000_000)
+	take := func() Pin { return s.Take(Scan, func() uint64 { return 7 }, now) }
+	before := take()
+	for range 100 {
+		now = now.Add(45 * time.Second)
+		next := take()
+		s.Release(before)
+		before = next
+		if _, oldest := s.Age(now); oldest > 90*time.Second || s.Earliest(now) < now.Add(-90*time.Second).UnixMilli() {
+			t.Fatalf("the oldest is %v old", oldest)
+		}
+	}
+	s.Release(before)
+	if held := s.Held(); len(held) > 0 {
+		t.Errorf("held by %v in the end", held)
 	}
 }
