@@ -20,6 +20,9 @@ func parseComputed(text string) (e syntax.Expr, document string, err error) {
 		len(def.OrderBy) > 0 || def.Distinct || def.Top != nil || def.Offset != nil || def.Limit != nil || eval.Aggregated(def.Items[0].Expr) {
 		return nil, "", errors.New("expected SELECT VALUE expression FROM name")
 	}
+	if _, ok := def.From.Collection.(*syntax.Ident); !ok {
+		return nil, "", errors.New("expected SELECT VALUE expression FROM name")
+	}
 	return def.Items[0].Expr, def.From.Name, nil
 }
 
@@ -46,6 +49,26 @@ func CheckComputed(text string) (members []string, err error) {
 	return slices.Compact(members), err
 }
 
+// binds says whether a source of a subquery, or of one below it, has this name.
+func binds(q *syntax.Query, name string) (found bool) {
+	q.EachSource(func(s *syntax.Source) { found = found || s.Name == name || s.Query != nil && binds(s.Query, name) })
+	q.Exprs(func(e syntax.Expr) { found = found || rebinds(e, name) })
+	return found
+}
+
+// rebinds says whether a subquery in an expression gives one of its sources this name.
+func rebinds(e syntax.Expr, name string) (found bool) {
+	syntax.Walk(e, func(e syntax.Expr) bool {
+		sub, ok := e.(*syntax.Sub)
+		found = found || ok && binds(sub.Q, name)
+		return !found
+	})
+	return found
+}
+
+// errNames is why an expression is not put where a name would mean something else.
+var errNames = errors.New("a subquery gives its source the name of the document: choose another one")
+
 // Substitute puts the expressions of computed properties in the place of their names. What
 // it puts in has no more bytes than a query may have.
 func Substitute(text string, q *syntax.Query, computed map[string]string) (*syntax.Query, error) {
@@ -55,7 +78,9 @@ func Substitute(text string, q *syntax.Query, computed map[string]string) (*synt
 	if _, ok := q.From.Collection.(*syntax.Ident); !ok {
 		return q, nil
 	}
-	grown := 0
+	grown, again := 0, false
+	q.EachSource(func(s *syntax.Source) { again = again || s.Query != nil && binds(s.Query, q.From.Name) })
+	q.Exprs(func(e syntax.Expr) { again = again || rebinds(e, q.From.Name) })
 	exprs := make(map[string]func() (syntax.Expr, error))
 	for name, body := range computed {
 		e, alias, err := parseComputed(body)
@@ -64,6 +89,9 @@ func Substitute(text string, q *syntax.Query, computed map[string]string) (*synt
 		}
 		to := q.From.Name
 		exprs[name] = func() (syntax.Expr, error) {
+			if again || alias != to && (rebinds(e, alias) || rebinds(e, to)) {
+				return nil, syntax.Errorf(text, 0, "computed property %s: %s", name, errNames)
+			}
 			if grown += len(body); grown > syntax.MaxText {
 				return nil, fmt.Errorf("computed properties make the query longer than %d bytes", syntax.MaxText)
 			}

@@ -115,20 +115,33 @@ func results(t *testing.T, text string, o Options, list ...string) (out []string
 // orders and columns, which keep its name.
 func TestComputedProperties(t *testing.T) {
 	o := Options{Computed: map[string]string{"low": "SELECT VALUE LOWER(d.name) FROM d", "double": "SELECT VALUE c.n * 2 FROM c"}}
-	docs := []string{`{"name":"B","n":1}`, `{"name":"A","n":2,"low":"stored"}`, `{"name":"C","n":3}`}
+	docs := []string{`{"name":"B","n":1,"tags":["x","y"]}`, `{"name":"A","n":2,"low":"stored"}`, `{"name":"C","n":3}`}
 	for text, want := range map[string][]string{
 		"SELECT c.low, c.double AS d FROM c WHERE c.double > 2 ORDER BY c.low DESC": {`{"low":"c","d":6}`, `{"low":"a","d":4}`},
 		"SELECT VALUE x.low FROM x WHERE x.low = 'a'":                               {`"a"`},
 		"SELECT VALUE c.o.low || 'x' FROM c":                                        nil,
+		"SELECT VALUE ARRAY(SELECT VALUE x || c.low FROM x IN c.tags) FROM c":       {`["xb","yb"]`, `[]`, `[]`},
+		"SELECT VALUE ARRAY(SELECT VALUE c.n FROM c IN c.tags) FROM c":              {`[]`, `[]`, `[]`},
 	} {
 		got, err := results(t, text, o, docs...)
 		if err != nil || !slices.Equal(got, want) {
 			t.Errorf("%s is %v, error %v, want %v", text, got, err, want)
 		}
 	}
-	for _, body := range []string{"SELECT", "SELECT c.a FROM c", "SELECT VALUE c.a FROM c JOIN t IN c.t"} {
+	for _, body := range []string{
+		"SELECT", "SELECT c.a FROM c", "SELECT VALUE c.a FROM c JOIN t IN c.t", "SELECT VALUE s.a FROM c.sub s",
+		"SELECT VALUE ARRAY(SELECT VALUE d.a FROM d IN d.list) FROM d", "SELECT VALUE ARRAY(SELECT VALUE d.a || c FROM c IN d.list) FROM d",
+	} {
 		if _, err := results(t, "SELECT c.p FROM c", Options{Computed: map[string]string{"p": body}}, docs...); err == nil || !strings.Contains(err.Error(), "computed property p") {
 			t.Errorf("%s: error %v", body, err)
+		}
+	}
+	for _, text := range []string{
+		"SELECT VALUE ARRAY(SELECT VALUE c.low FROM c IN c.list) FROM c",
+		"SELECT VALUE x FROM c JOIN x IN (SELECT VALUE c.low FROM c IN c.list)",
+	} {
+		if _, err := results(t, text, o, docs...); err == nil || !strings.Contains(err.Error(), "computed property low") {
+			t.Errorf("%s: error %v", text, err)
 		}
 	}
 }
