@@ -71,6 +71,9 @@ func TestLoadContainer(t *testing.T) {
 	s.do(t, cli.ExitOK, load(flags...)...)
 	s.do(t, cli.ExitOK, load(flags...)...)
 	s.do(t, cli.ExitOK, load("--unique-key", `/"mail",/phone`, "--unique-key", `/"name"`)...) // the same paths
+	s.Stdin = strings.NewReader(`{"id":"1","k":"a","mail":"m"}` + "\n" + `{"id":"2","k":"a","mail":"m"}` + "\n" + `{"id":"3","k":"a","mail":"n"}`)
+	s.do(t, cli.ExitOK, "load", "--db", filepath.Join(t.TempDir(), "db"), "--data", "-", "--partition-key", "/k", "--unique-key", "/mail", "--max-errors", "1")
+	wants(t, s.errOut.String(), "refused: standard input: line 2")
 	for _, other := range [][]string{
 		{"--ttl", "own"}, {"--unique-key", "/mail"}, {"--item-limit", "1MiB"}, {"--logical-partition-limit", "2GiB"}, {"--batch-limit", "1MiB"},
 	} {

@@ -17,6 +17,8 @@ func TestEdit(t *testing.T) {
 	clean(t, "put", dir, "cities", `{"id":"bergen","country":"NO"}`)
 	clean(t, "put", dir, "cities", `{"id":"porto","country":"PT"}`)
 	clean(t, "put", dir, "blobs", "--key", `"a"`, "--id", "x", "bytes")
+	clean(t, "create", dir, "mails", "--partition-key", "/k", "--unique-key", "/mail")
+	clean(t, "put", dir, "mails", `{"id":"1","k":"a","mail":"m"}`)
 	if got := clean(t, "get", dir, "blobs", `"a"`, "x"); got != "bytes" {
 		t.Errorf("the opaque document is %q", got)
 	}
@@ -30,6 +32,7 @@ func TestEdit(t *testing.T) {
 		{2, []string{"put", dir, "cities", `{"id":1}`}, "/id"},
 		{2, []string{"put", dir, "cities", `{}`, "--id", "x"}, "says its key"},
 		{2, []string{"put", dir, "blobs", "bytes"}, "opaque"},
+		{2, []string{"put", dir, "mails", `{"id":"2","k":"a","mail":"m"}`}, "/mail"},
 		{2, []string{"put", dir, "none", `{}`}, "none"},
 		{2, []string{"put", dir, "cities", ""}, "- to read standard input"},
 		{2, []string{"put", dir, "blobs", "--key", `"a"`, "--id", "x", ""}, "- to read standard input"},

@@ -198,6 +198,13 @@ func TestImportRejectsResumed(t *testing.T) {
 		if out, err := cmd.CombinedOutput(); cmd.ProcessState.ExitCode() != -1 {
 			t.Fatalf("the command was not killed: %v\n%s", err, out)
 		}
+		if kill == "19000" {
+			check(t, os.Rename(rejects, rejects+".seen"))
+			if status, _, stderr := runInput(t, "", args...); status != 2 || !strings.Contains(stderr, "--restart") {
+				t.Errorf("without the rejects: status %d: %s", status, stderr)
+			}
+			check(t, os.Rename(rejects+".seen", rejects))
+		}
 		status, out, stderr := runInput(t, "", args...)
 		if status != exitFindings || strings.Contains(stderr, "goes on behind") != (kill == "19000") || !strings.Contains(out, "20,000 documents read, 19,800 written") || !strings.Contains(out, "0 skipped, 200 refused") {
 			t.Fatalf("killed at %s: status %d: %s%s", kill, status, out, stderr)

@@ -428,7 +428,7 @@ func (c engineContainer) Load(ctx context.Context, docs iter.Seq2[[]byte, error]
 	var input *engine.InputError
 	if errors.As(err, &input) {
 		err = input.Err
-		for _, refused := range []error{engine.ErrInvalid, engine.ErrTooLarge, engine.ErrLogicalPartitionFull, workload.ErrLineTooLong} {
+		for _, refused := range []error{engine.ErrInvalid, engine.ErrTooLarge, engine.ErrLogicalPartitionFull, engine.ErrUniqueKey, workload.ErrLineTooLong} {
 			if errors.Is(err, refused) {
 				err = &InputError{Index: input.Index, Err: input.Err}
 				break

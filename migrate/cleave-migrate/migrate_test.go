@@ -234,6 +234,7 @@ func TestSQLite(t *testing.T) {
 		`INSERT INTO "a ""b" VALUES ('y', 2, NULL, 5, NULL, 'nonsense', NULL)`,
 		`CREATE TABLE t (id INTEGER PRIMARY KEY, name TEXT)`, `INSERT INTO t VALUES (7, 'seven')`,
 		`CREATE TABLE u (x TEXT)`,
+		`CREATE TABLE bars (a TEXT, b TEXT, PRIMARY KEY (a, b))`, `INSERT INTO bars VALUES ('x', 'y|z'), ('x|y', 'z'), ('y', 'z')`,
 	} {
 		_, err := db.Exec(statement)
 		must(t, err)
@@ -255,6 +256,9 @@ func TestSQLite(t *testing.T) {
 	docs, _ = read(t, "-from", "sqlite", "-table", "t", name)
 	if len(docs) != 1 || docs[`row 1, id "7"`] != `{"id":"7","name":"seven"}` {
 		t.Errorf("beside a transaction: %q", docs)
+	}
+	if docs, refused = read(t, "-from", "sqlite", "-table", "bars", name); len(docs) != 1 || len(refused) != 2 {
+		t.Errorf("ids that would be the same: %q, %q", docs, refused)
 	}
 	docs, _ = read(t, "-from", "sqlite", "-query", `SELECT tenant, big FROM "a ""b" WHERE n = 1`, "-id", "tenant", "-integers", "number", name)
 	if len(docs) != 1 || docs[`row 1, id "x"`] != `{"id":"x","tenant":"x","big":9007199254740993}` {

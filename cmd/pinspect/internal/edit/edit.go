@@ -105,7 +105,7 @@ func patiently(ctx context.Context, do func() error) error {
 
 // asUsage marks errors that the command line has caused.
 func asUsage(err error) error {
-	for _, cause := range []error{engine.ErrInvalid, engine.ErrTooLarge, engine.ErrNoContainer, engine.ErrExists} {
+	for _, cause := range []error{engine.ErrInvalid, engine.ErrTooLarge, engine.ErrNoContainer, engine.ErrExists, engine.ErrUniqueKey, engine.ErrLogicalPartitionFull} {
 		if errors.Is(err, cause) {
 			return cli.Usage(err)
 		}

@@ -343,7 +343,10 @@ func (w *writing) openRejects(after *note) (err error) {
 		return nil
 	}
 	if after != nil && after.Rejects == w.Rejects {
-		if w.rejects, err = os.OpenFile(w.Rejects, os.O_WRONLY|os.O_CREATE, 0o600); err == nil {
+		if there, statErr := os.Stat(w.Rejects); statErr != nil || there.Size() < after.RejectsBytes {
+			return cli.Usagef("--rejects: %s is not what it was when the import was interrupted: --restart begins with the first record", w.Rejects)
+		}
+		if w.rejects, err = os.OpenFile(w.Rejects, os.O_WRONLY, 0o600); err == nil {
 			err = w.rejects.Truncate(after.RejectsBytes)
 		}
 		if err == nil {

@@ -138,8 +138,11 @@ func (c *Import) export(in io.Reader, name string, yield func(document, error) b
 			fail(noEOF(err))
 			return
 		}
-		var page struct{ Documents *[]json.RawMessage }
-		if !array && bytes.Contains(raw, []byte(`"Documents"`)) && json.Unmarshal(raw, &page) == nil && page.Documents != nil {
+		var page struct { // of a REST answer; what has an id is a document
+			ID        json.RawMessage
+			Documents *[]json.RawMessage
+		}
+		if !array && bytes.Contains(raw, []byte(`"Documents"`)) && json.Unmarshal(raw, &page) == nil && page.ID == nil && page.Documents != nil {
 			for _, doc := range *page.Documents {
 				if !give(doc) {
 					return

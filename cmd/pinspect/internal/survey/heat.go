@@ -86,7 +86,7 @@ func TakeHeat(ctx context.Context, db *engine.DB, cs *engine.ContainerStats, o H
 			flush()
 		}
 		hottest = append(hottest, now)
-		if len(hottest) > 4*(o.Top+64) && !o.Each {
+		if len(hottest) > 4*(o.Top+64) {
 			slices.SortFunc(hottest, compareHot)
 			hottest = hottest[:o.Top]
 		}
