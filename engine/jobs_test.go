@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/cleavestore/cleave/internal/tiers"
 	"github.com/cleavestore/cleave/internal/vfs"
 )
 
@@ -416,7 +417,11 @@ func TestSettleSplits(t *testing.T) {
 			} else if over {
 				t.Errorf("manual %v: partition %d holds %d bytes", manual, p.ID, p.Version.Load().LiveBytes())
 			}
-			again, err := p.PickFew(p.Version.Load().Runs, true)
+			var again tiers.Plan
+			_, err := p.InTurn(t.Context(), true, func() (_ bool, err error) {
+				again, err = p.PickFew(p.Version.Load().Runs, true)
+				return false, err
+			})
 			if p.queued.Load() != nil || len(p.Inherited()) > 0 || again.Len() > 0 || err != nil {
 				t.Errorf("manual %v: partition %d is not at rest", manual, p.ID)
 			}
