@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/cleavestore/cleave/internal/vfs"
 )
@@ -158,7 +157,7 @@ func TestMergeWaitsForRoom(t *testing.T) {
 				t.Error("the disk was never full")
 			}
 		})
-		time.Sleep(time.Second)
+		synctest.Wait()
 		must(t, s.db.writable())
 		mem.SetCapacity(math.MaxInt64)
 		must(t, <-s.merged)
