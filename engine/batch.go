@@ -74,7 +74,7 @@ func (b *Batch) beginAlone(c *Container, pk PartitionKey) {
 	b.writes.Unbounded()
 }
 
-// bind is begin for a key that is valid.
+// bind is begin for a key that is valid, of the version of the container.
 func (b *Batch) bind(c *Container, pk PartitionKey, epk *partmap.EPK) {
 	b.c, b.pk = c, pk
 	limits := &c.def.Limits
@@ -187,7 +187,7 @@ func (b *Batch) addDocument(v verb, doc []byte, o *WriteOptions) error {
 
 // checkDocument returns why the batch cannot take a document with this verb, or nil.
 func (b *Batch) checkDocument(v verb, o *WriteOptions) error {
-	if o != nil && o.Key.Valid() && o.Key != b.pk {
+	if o != nil && o.Key.Valid() && b.c.keys.Own(o.Key) != b.pk {
 		return fmt.Errorf("%w: WriteOptions.Key is %s, the batch is for %s", ErrKeyMismatch, o.Key, b.pk)
 	}
 	return b.c.checkDocument(v.Precondition(), b.pk)

@@ -267,6 +267,67 @@ func TestHashVersionRefused(t *testing.T) {
 	}
 }
 
+// TestHashVersion1Written: all calls that write take a key of either version in a container of
+// version 1, and write the same items.
+func TestHashVersion1Written(t *testing.T) {
+	ctx, mem := t.Context(), vfs.NewMem()
+	db, err := Open(ctx, "store", testOptions(mem))
+	must(t, err)
+	c, err := db.CreateContainer(ctx, "old", ContainerDef{PartitionKey: []string{"/k"}, HashVersion: 1, MinPartitions: 4, UniqueKeys: [][]string{{"/n"}}})
+	must(t, err)
+	register(t, c, "pass", PreTrigger, 0, func(context.Context, *TriggerCall) error { return nil })
+	pass := &WriteOptions{PreTrigger: "pass"}
+	keys, members := version1Keys()
+	check := func(c *Container, key PartitionKey, want string) {
+		t.Helper()
+		var got []string
+		for it, err := range c.Scan(ctx, key, IDRange{}, nil) {
+			must(t, err)
+			got = append(got, it.ID+" "+string(it.Body[len(`{"id":"a","n":`)]))
+		}
+		if strings.Join(got, ", ") != want {
+			t.Fatalf("%v: %q, want %s", key, got, want)
+		}
+	}
+	for i, key := range keys {
+		doc := func(id string, n int) []byte { return fmt.Appendf(nil, `{"id":%q,"n":%d%s}`, id, n, members[i]) }
+		for _, k := range []PartitionKey{key, key.OfVersion(1)} {
+			named := &WriteOptions{Key: k}
+			must(t, second(c.Upsert(ctx, doc("a", 1), nil)))
+			must(t, c.Update(ctx, k, func(tx *Tx) error {
+				return errors.Join(tx.Replace(doc("a", 2), named), tx.Create(doc("b", 1), nil), tx.Create(doc("d", 5), nil))
+			}))
+			check(c, key, "a 2, b 1, d 5")
+			if err := c.Update(ctx, k, func(tx *Tx) error { return tx.Upsert(doc("c", 1), nil) }); !errors.Is(err, ErrUniqueKey) {
+				t.Errorf("%v: a value that another item has: %v", k, err)
+			}
+			b := c.NewBatch(k)
+			must(t, errors.Join(b.Upsert(doc("c", 3), named), b.Upsert(doc("a", 4), &WriteOptions{Key: key})))
+			must(t, second(c.Commit(ctx, b)))
+			must(t, second(c.Patch(ctx, k, "b", new(Patch).Increment("/n", 5), pass)))
+			check(c, key, "a 4, b 6, c 3, d 5")
+			must(t, second(c.Patch(ctx, k, "b", new(Patch).Increment("/n", 1), nil)))
+			must(t, c.Delete(ctx, k, "c", pass))
+			must(t, c.Delete(ctx, k, "d", nil))
+			check(c, key, "a 4, b 7")
+			if k == key {
+				must(t, c.DeleteLogicalPartition(ctx, k, nil))
+				check(c, key, "")
+			}
+		}
+	}
+	db, err = Open(ctx, "store", testOptions(mem.Kill()))
+	must(t, err)
+	defer db.Close()
+	c, err = db.Container("old")
+	must(t, err)
+	must(t, db.Flush(ctx))
+	for _, key := range keys {
+		check(c, key, "a 4, b 7")
+	}
+	checkVerified(t, db)
+}
+
 // TestHashVersion1Listed: keys of version 1 that begin with the same 100 characters have one
 // place. They are listed one by one, whichever runs and memtables hold them.
 func TestHashVersion1Listed(t *testing.T) {

@@ -180,7 +180,7 @@ func (u *update) try(ctx context.Context, c *Container, pk PartitionKey, sync, a
 		return err
 	}
 	defer tx.end() // the versions that it overwrites are kept until the commit
-	u.bind(c, pk, &tx.epk)
+	u.bind(c, tx.pk, &tx.epk)
 	tx.update = u
 	u.reads.Begin(tx.snapshot.seq, u.writes.Key(nil), u.writes.EPK())
 	u.fn, u.commit.tx = fn, tx

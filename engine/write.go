@@ -176,6 +176,7 @@ func (c *Container) scanDocument(r *request, doc []byte, given PartitionKey) (pk
 }
 
 func (c *Container) writeBytes(ctx context.Context, pk PartitionKey, id string, body []byte, o *WriteOptions, v verb) (Meta, error) {
+	pk = c.keys.Own(pk)
 	if o.hasTriggers() {
 		if err := c.checkBytes(v, pk, id, body); err != nil {
 			return Meta{}, err
@@ -190,7 +191,6 @@ func (c *Container) writeBytes(ctx context.Context, pk PartitionKey, id string, 
 		return Meta{}, err
 	}
 	defer call.Leave()
-	pk = c.keys.Own(pk)
 	if err := c.checkBytes(v, pk, id, body); err != nil {
 		return Meta{}, err
 	}

@@ -294,13 +294,13 @@ func (u *Commit) judgeOps(v *lsm.Version) (rests uint64, err error) {
 		return rests, err
 	}
 	for i := range u.Ops {
-		op, found := &u.Ops[i], &u.found[i]
+		op, found, expired := &u.Ops[i], &u.found[i], past
 		if !op.Conditional() {
 			continue
 		}
 		if op.earlier >= 0 {
-			// Its sequence is not known yet, so no etag matches it.
-			*found = Found{Exists: true}
+			// Its sequence is not known yet, so no etag matches it. Nor has it expired.
+			*found, expired = Found{Exists: true}, lifetime.Past{}
 			if u.Ops[op.earlier].Deletes() {
 				found.Version.Flags = item.Tombstone
 			}
@@ -315,7 +315,7 @@ func (u *Commit) judgeOps(v *lsm.Version) (rests uint64, err error) {
 			}
 			rests = max(rests, found.sequence())
 		}
-		err := op.Check(&found.Version, found.Exists, past)
+		err := op.Check(&found.Version, found.Exists, expired)
 		if err == nil {
 			err = op.failed
 		}

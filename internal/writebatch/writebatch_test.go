@@ -31,6 +31,7 @@ type store struct {
 	epk   partmap.EPK
 	rules Rules
 	now   int64
+	ttl   int64 // by which versions without a time of their own expire; 0: they do not
 }
 
 func newStore(t *testing.T) *store {
@@ -49,7 +50,13 @@ func newStore(t *testing.T) *store {
 }
 
 // Past implements Container.
-func (s *store) Past() lifetime.Past { return lifetime.Past{Expired: s.now} }
+func (s *store) Past() lifetime.Past {
+	past := lifetime.Past{Expired: s.now}
+	if s.ttl > 0 {
+		past.Before = s.now - s.ttl + 1
+	}
+	return past
+}
 
 // Patched implements Container.
 func (s *store) Patched(_, doc []byte, seq uint64, p *docpatch.Patch) (patched []byte, ttl int64, err error) {
@@ -176,24 +183,27 @@ func TestPrecondition(t *testing.T) {
 // TestOneRecord: a batch is one record, its operations have the sequences from the record's
 // on, and each is judged against what the earlier ones leave.
 func TestOneRecord(t *testing.T) {
-	s := newStore(t)
-	s.must(step{verb: Upsert, id: "old", body: "{}"})
-	before, last := s.Records(s.p, wal.TypeWrite), s.p.LastSeq()
-	u := s.must(
-		step{verb: Create, id: "x", body: `{"n":1}`},
-		step{verb: Replace, id: "x", body: `{"n":2}`},
-		step{verb: Delete, id: "old"},
-		step{verb: Create, id: "old", body: `{"n":3}`},
-		step{verb: Delete, id: "x"},
-	)
-	if n := s.Records(s.p, wal.TypeWrite) - before; n != 1 {
-		t.Errorf("the batch has %d records", n)
-	}
-	if u.First != last+1 || u.Last() != last+5 || s.p.LastSeq() != last+5 || s.p.Visible.Load() != last+5 {
-		t.Errorf("sequences %d to %d, the partition has %d, shows %d", u.First, u.Last(), s.p.LastSeq(), s.p.Visible.Load())
-	}
-	if x, old := s.shown("x"), s.shown("old"); x != "" || old != `{"n":3}` {
-		t.Errorf("x is %q, old is %q", x, old)
+	for _, ttl := range []int64{0, 5} {
+		s := newStore(t)
+		s.ttl = ttl
+		s.must(step{verb: Upsert, id: "old", body: "{}"})
+		before, last := s.Records(s.p, wal.TypeWrite), s.p.LastSeq()
+		u := s.must(
+			step{verb: Create, id: "x", body: `{"n":1}`},
+			step{verb: Replace, id: "x", body: `{"n":2}`},
+			step{verb: Delete, id: "old"},
+			step{verb: Create, id: "old", body: `{"n":3}`},
+			step{verb: Delete, id: "x"},
+		)
+		if n := s.Records(s.p, wal.TypeWrite) - before; n != 1 {
+			t.Errorf("the batch has %d records", n)
+		}
+		if u.First != last+1 || u.Last() != last+5 || s.p.LastSeq() != last+5 || s.p.Visible.Load() != last+5 {
+			t.Errorf("sequences %d to %d, the partition has %d, shows %d", u.First, u.Last(), s.p.LastSeq(), s.p.Visible.Load())
+		}
+		if x, old := s.shown("x"), s.shown("old"); x != "" || old != `{"n":3}` {
+			t.Errorf("x is %q, old is %q", x, old)
+		}
 	}
 }
 
@@ -212,20 +222,23 @@ func TestRefused(t *testing.T) {
 		{"an etag of what the batch writes", []step{{verb: Upsert, id: "new"}, {verb: Upsert, id: "new", match: 2}}, 1, fault.ErrPrecondition},
 		{"another etag", []step{{verb: Upsert, id: "old", match: 77}}, 0, fault.ErrPrecondition},
 	} {
-		s := newStore(t)
-		s.must(step{verb: Create, id: "old", body: "{}"})
-		records, last := s.Records(s.p, wal.TypeWrite), s.p.LastSeq()
-		versions := s.p.Version.Load().Active.Versions()
-		u, err := s.commit(s.batch(tc.steps...))
-		var e *Error
-		if !errors.As(err, &e) || e.Index != tc.index || e.Op != tc.steps[tc.index].verb.String() || !errors.Is(err, tc.want) {
-			t.Errorf("%s: %v", tc.name, err)
-		}
-		if s.Records(s.p, wal.TypeWrite) != records || s.p.LastSeq() != last || s.p.Version.Load().Active.Versions() != versions || s.shown("old") != "{}" {
-			t.Errorf("%s: the batch has changed something", tc.name)
-		}
-		if u.Charge(err) >= u.Charge(nil) {
-			t.Errorf("%s: it is charged %v, %v without an error", tc.name, u.Charge(err), u.Charge(nil))
+		for _, ttl := range []int64{0, 5} {
+			s := newStore(t)
+			s.ttl = ttl
+			s.must(step{verb: Create, id: "old", body: "{}"})
+			records, last := s.Records(s.p, wal.TypeWrite), s.p.LastSeq()
+			versions := s.p.Version.Load().Active.Versions()
+			u, err := s.commit(s.batch(tc.steps...))
+			var e *Error
+			if !errors.As(err, &e) || e.Index != tc.index || e.Op != tc.steps[tc.index].verb.String() || !errors.Is(err, tc.want) {
+				t.Errorf("%s, default %d: %v", tc.name, ttl, err)
+			}
+			if s.Records(s.p, wal.TypeWrite) != records || s.p.LastSeq() != last || s.p.Version.Load().Active.Versions() != versions || s.shown("old") != "{}" {
+				t.Errorf("%s, default %d: the batch has changed something", tc.name, ttl)
+			}
+			if u.Charge(err) >= u.Charge(nil) {
+				t.Errorf("%s, default %d: it is charged %v, %v without an error", tc.name, ttl, u.Charge(err), u.Charge(nil))
+			}
 		}
 	}
 }
