@@ -330,3 +330,31 @@ func TestPurgeAmongLasting(t *testing.T) {
 		})
 	}
 }
+
+// TestPurgeWaitsForReader: what has expired since a reader began is no reason for a compaction, which
+// would not drop it, as long as that reader is there.
+func TestPurgeWaitsForReader(t *testing.T) {
+	opts := testOptions(vfs.NewMem())
+	opts.ExpiryGrace, opts.memtableBytes = time.Second, 1<<20
+	clock := newTestClock(opts)
+	db, c := openStore(t, opts, ContainerDef{PartitionKey: []string{"/k"}, MinPartitions: 1, DefaultTTL: NoExpiry})
+	for i := range 2000 {
+		must(t, second(c.Upsert(t.Context(), ttlDoc(fmt.Sprint(i), 5), nil)))
+	}
+	must(t, db.Flush(t.Context()))
+	reader, err := c.Snapshot(t.Context())
+	must(t, err)
+	defer reader.Close()
+	clock.pass(time.Hour)
+	p := c.routing.Load().parts[0]
+	before := p.Version.Load().Runs[0]
+	must(t, second(p.CompactBy(t.Context(), p.PickTiers)))
+	if runs := p.Version.Load().Runs; len(runs) != 1 || runs[0] != before {
+		t.Error("the run was compacted, though a reader may read all items of it")
+	}
+	reader.Close()
+	must(t, second(p.CompactBy(t.Context(), p.PickTiers)))
+	if runs := p.Version.Load().Runs; len(runs) != 0 {
+		t.Errorf("%d versions in files after the reader has ended", runs[0].Items())
+	}
+}

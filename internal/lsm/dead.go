@@ -93,7 +93,7 @@ func (t *Tree) gone(h pins.Sample) (part float64, lowest bool) {
 // overwrite. last says that the partition has no older runs: then tombstones and expired
 // items can go too.
 func (t *Tree) deadIn(runs []*Run, last bool) (dead float64) {
-	purge := t.Purgeable()
+	purge := t.purge()
 	floor := t.Family.ChangeFloor()
 	for i, r := range runs {
 		part, lowest := t.gone(r.heldBy)

@@ -26,11 +26,18 @@ func (t *Tree) retention(oldest bool) retention {
 		slices.Sort(r.At)
 		slices.Reverse(r.At)
 	}
-	if r.Purge = t.Purgeable(); r.Purge != (lifetime.Past{}) {
-		// A reader that has run for long may go by a time before the item expired.
-		r.Purge = r.Purge.At(min(r.Purge.Expired, t.Env.Pins.Earliest(t.Env.Clock())))
-	}
+	r.Purge = t.purge()
 	return r
+}
+
+// purge says which items a flush or compaction that begins now drops, of those that are Purgeable.
+func (t *Tree) purge() lifetime.Past {
+	past := t.Purgeable()
+	if past != (lifetime.Past{}) {
+		// A reader that has run for long may go by a time before the item expired.
+		past = past.At(min(past.Expired, t.Env.Pins.Earliest(t.Env.Clock())))
+	}
+	return past
 }
 
 // outdated says that the default time to live has changed since, and that expired versions
