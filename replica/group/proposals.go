@@ -71,9 +71,13 @@ func (g *Group) belongs(c *command.Command) error {
 	if err := g.inRange(c); err != nil {
 		return err
 	}
+	if len(c.Batches) < 2 {
+		return nil
+	}
+	keys := make(map[engine.PartitionKey]struct{}, len(c.Batches))
 	for i := range c.Batches {
 		key := c.Batches[i].Key
-		if slices.ContainsFunc(c.Batches[:i], func(b command.Batch) bool { return b.Key == key }) {
+		if keys[key] = struct{}{}; len(keys) <= i {
 			return fmt.Errorf("%w: two batches of partition key %s in one command", engine.ErrInvalid, key)
 		}
 	}
