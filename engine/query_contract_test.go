@@ -212,3 +212,37 @@ func TestOrderInPasses(t *testing.T) {
 		}
 	}
 }
+
+// TestNoScanOfText: a query whose groups, order or rows are made of the documents reads all of
+// them for its first result. NoScan refuses it, and Explain says so.
+func TestNoScanOfText(t *testing.T) {
+	_, c := openStore(t, testOptions(vfs.NewMem()), ContainerDef{PartitionKey: []string{"/k"}, Index: IndexAll()})
+	for i := range 20 {
+		must(t, second(c.Upsert(t.Context(), fmt.Appendf(nil, `{"id":"i%d","k":%d,"n":%d,"s":"text %d","t":[1,2]}`, i, i%5, i, i%7), nil)))
+	}
+	const scanned, all = "every document in scope is read", "every document in scope is a result"
+	for text, want := range map[string]struct {
+		method, order string
+		err           error
+	}{
+		"SELECT DISTINCT LOWER(c.s) AS s FROM c":                {scanned, "sorted", ErrNeedsScan},
+		"SELECT c.n FROM c ORDER BY LOWER(c.s)":                 {scanned, "sorted", ErrNeedsScan},
+		"SELECT COUNT(1) AS n FROM c GROUP BY LOWER(c.s)":       {scanned, "sorted", ErrNeedsScan},
+		"SELECT VALUE t FROM c JOIN t IN c.t WHERE t > 1":       {scanned, "by key", ErrNeedsScan},
+		"SELECT VALUE t FROM c JOIN t IN c.t":                   {all, "by key", nil},
+		"SELECT c.n + 1 AS m FROM c":                            {all, "by key", nil},
+		"SELECT c.n FROM c WHERE c.n = 3 ORDER BY LOWER(c.s)":   {"found in indexes", "sorted", nil},
+		"SELECT t FROM c JOIN t IN c.t WHERE c.n = 3 AND t = 1": {"found in indexes", "by key", nil},
+	} {
+		q, err := ParseQuery(text, nil)
+		must(t, err)
+		plan, err := c.Explain(t.Context(), AllPartitions(), q)
+		if err != nil || plan.Method != want.method || plan.Order != want.order {
+			t.Errorf("%s: %q, order %q: %v", text, plan.Method, plan.Order, err)
+		}
+		q.NoScan, q.Limit = true, 1
+		if _, err := results(c.Query(t.Context(), AllPartitions(), q)); !errors.Is(err, want.err) {
+			t.Errorf("%s, with NoScan: %v", text, err)
+		}
+	}
+}

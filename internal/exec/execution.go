@@ -100,9 +100,9 @@ func (e *Execution) plan() error {
 	default:
 		e.wanted = e.Select.ColumnPaths()
 	}
-	all := e.Select.Where.Op == query.All
+	results := e.Select.Where.Op == query.All && !e.Select.Grouped() && len(e.Select.OrderBy) == 0 && !e.Sorts && !e.Sifts
 	e.planBy(e.h.Policy(), groups)
-	if e.NoScan && e.scans() && !(all && !e.Select.Grouped() && len(e.Select.OrderBy) == 0) {
+	if e.NoScan && e.scans() && !results { // where each document is a result, it is not sought
 		return fmt.Errorf("%w: %s", ErrNeedsScan, jsondoc.Clip(e.Select.Where.String()))
 	}
 	return nil

@@ -93,7 +93,7 @@ func (e *Execution) method() string {
 		return "counted in indexes"
 	case e.counts:
 		return "found and counted in indexes"
-	case (e.look == nil || e.look.plan.op == planAll && !e.look.exact) && e.Select.Where.Op != query.All:
+	case (e.look == nil || e.look.plan.op == planAll && !e.look.exact) && (e.Select.Where.Op != query.All || e.Sorts || e.Sifts):
 		if e.byIndex() {
 			return "documents are read in the order of the index, until enough match"
 		}
@@ -113,6 +113,8 @@ func (e *Execution) orderMethod() string {
 	switch {
 	case e.Select.Grouped():
 		return "groups by their values"
+	case e.Sorts:
+		return "sorted"
 	case len(e.Select.OrderBy) == 0:
 		return "by key"
 	case e.byIndex() && e.ordered.composite != nil:

@@ -19,9 +19,12 @@ type Query struct {
 	// so many, and there are further passes if the caller takes more. nil: Select.Limit says how
 	// many it takes. With Ahead that limit is 0. It is called on the goroutine of Run only, which
 	// is that of the caller.
-	Ahead  func() int
-	NoScan bool    // fail if documents would have to be read one by one
-	Spent  float64 // request units that it took to find After
+	Ahead func() int
+	// Sorts says that the caller puts the rows in order or in groups, Sifts that it leaves some out. So
+	// it may read all of them for its first result.
+	Sorts, Sifts bool
+	NoScan       bool    // fail if documents would have to be read one by one
+	Spent        float64 // request units that it took to find After
 }
 
 // Scope is where a query looks.

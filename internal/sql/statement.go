@@ -39,6 +39,8 @@ type Statement struct {
 	clock func() time.Time
 	// sure says of a mapped statement that each document gives a result.
 	sure bool
+	// sifts says of a joined statement that a condition leaves out some of its rows.
+	sifts bool
 }
 
 // way is how a statement works.
@@ -145,6 +147,7 @@ func compile(text string, q *syntax.Query, o Options) (*Statement, error) {
 		s.way, s.Select.OrderBy, s.Select.ByElement = collected, nil, false
 		return s, nil
 	}
+	s.sifts = rest.Where != nil
 	if s.way = joined; l.root != "" && len(q.Joins) == 0 {
 		s.way, s.sure = mapped, surely(q)
 	}
