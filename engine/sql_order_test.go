@@ -111,6 +111,37 @@ func TestJoinedOrderCost(t *testing.T) {
 	}
 }
 
+// TestRowsCost: a page of rows in the order of keys reads about as many documents as have its rows,
+// in one partition and in many.
+func TestRowsCost(t *testing.T) {
+	for _, partitions := range []int{1, 8} {
+		db, c := openStore(t, testOptions(vfs.NewMem()), ContainerDef{PartitionKey: []string{"/k"}, MinPartitions: partitions, Index: IndexAll()})
+		for i := range 2000 {
+			must(t, second(c.Create(t.Context(), fmt.Appendf(nil, `{"id":"i%d","k":%d,"n":%d,"t":[1,2]}`, i, i, i), nil)))
+			if i == 1000 {
+				must(t, db.Flush(t.Context()))
+			}
+		}
+		for _, text := range []string{"SELECT c.n + 1 AS m FROM c", "SELECT VALUE c.n + 1 FROM c", "SELECT VALUE t FROM c JOIN t IN c.t"} {
+			q, err := ParseQuery(text, nil)
+			must(t, err)
+			for _, limit := range []int{1, 10, 100} {
+				q.Limit, q.Continue = limit, ""
+				for page := range 2 {
+					r := c.Query(t.Context(), AllPartitions(), q)
+					if got, err := results(r); err != nil || len(got) != limit {
+						t.Fatalf("%s: %d results: %v", text, len(got), err)
+					}
+					q.Continue = r.Continue()
+					if n, most := r.Stats().Documents, 2*int64(limit)+8; n > most {
+						t.Errorf("%d partitions, %s, page %d of %d: %d documents, at most %d", partitions, text, page, limit, n, most)
+					}
+				}
+			}
+		}
+	}
+}
+
 // TestElementOrderCost: the pages of an order by the elements of a JOIN read a document once for each page
 // in which it has a row, and few others to look ahead.
 func TestElementOrderCost(t *testing.T) {

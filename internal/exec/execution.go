@@ -25,12 +25,13 @@ import (
 // its scan goes on in the partitions that now hold this part.
 type Execution struct {
 	Query
-	ctx   context.Context
-	h     Host
-	to    *Progress
-	skip  int                             // results to leave out before the first
-	left  int                             // results still wanted
-	pasts func(partmap.EPK) lifetime.Past // of a pass: see scanner.pasts
+	ctx    context.Context
+	h      Host
+	to     *Progress
+	skip   int                             // results to leave out before the first
+	left   int                             // results still wanted
+	likely int                             // rows in the order of keys that are likely to be taken; 0: all
+	pasts  func(partmap.EPK) lifetime.Past // of a pass: see scanner.pasts
 
 	units   []unit
 	first   [1]unit      // memory of units
@@ -482,6 +483,9 @@ func (e *Execution) scan(ctx context.Context, u *unit, after *item.Key, limit in
 	defer sc.release()
 	sc.begin(ctx, e.h, &ScanOptions{Snapshot: e.Snapshot, Limit: limit})
 	sc.accept, sc.installEpoch, sc.pasts, sc.visited = accept, u.installEpoch, e.pasts, u.same
+	if e.likely > 0 {
+		sc.most = min(e.likely, scanBatchItems)
+	}
 	if e.look != nil && (e.look.plan.op != planAll || order != nil) {
 		c := u.opened
 		if c == nil {

@@ -14,6 +14,9 @@ func (e *Execution) runByKey(yield func(*Row) bool) error {
 	if wanted := e.left + e.skip; wanted > 0 && e.Select.Limit > 0 {
 		limit = wanted
 	}
+	if e.bounded() {
+		e.likely = e.limit() + e.skip
+	}
 	give := func(row *Row) bool {
 		return e.give(row, Position{Key: row.Key, ID: row.ID}, yield) == nil
 	}
@@ -69,7 +72,7 @@ type rowBatch struct {
 // the next units. If few results are wanted, the first unit may have them all: so
 // streamed reads it alone, and then works on more and more units at a time.
 func (e *Execution) streamed(limit int, yield func(*Row) bool) error {
-	few := limit > 0 && limit <= keptRows
+	few := e.bounded() && e.likely <= keptRows
 	if few {
 		if err := e.byKey(e.ctx, &e.units[0], limit, yield); err != nil {
 			return err

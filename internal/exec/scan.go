@@ -147,6 +147,7 @@ type scanner struct {
 	reverse      bool
 	borrow       bool
 	left         int                             // items still wanted
+	most         int                             // items that the next batch may have
 	installEpoch uint64                          // installations in the container when the sequence was taken
 	pasts        func(partmap.EPK) lifetime.Past // Host.Pasts; nil: the present at each batch
 	admitted     bool                            // ScanOptions.Admitted
@@ -219,7 +220,7 @@ func (s *scanner) begin(ctx context.Context, h Host, o *ScanOptions) {
 	s.ctx, s.h, s.snapshot = ctx, h, o.Snapshot
 	s.reverse, s.borrow, s.charged, s.admitted = o.Reverse, o.Borrow || o.InPlace, o.Charge, o.Admitted
 	s.changes, s.since, s.claims, s.unique = o.Changes, o.Since, o.Claims, o.Unique
-	s.timed, s.inPlace = o.Timed, o.InPlace
+	s.timed, s.inPlace, s.most = o.Timed, o.InPlace, scanBatchItems
 	if s.left = o.Limit; s.left <= 0 {
 		s.left = int(^uint(0) >> 1)
 	}
@@ -340,7 +341,7 @@ func (s *scanner) batches(p Part, at uint64, yield func(*Row) bool) error {
 				continue
 			}
 		}
-		s.begun = true
+		s.begun, s.most = true, min(2*s.most, scanBatchItems)
 		if err != nil {
 			return err
 		}
@@ -481,7 +482,7 @@ func (s *scanner) collect(c keyCursor, past lifetime.Past) (more bool, err error
 				s.take(k, v, body)
 			}
 		}
-		if len(s.found) == s.left || len(s.found) == scanBatchItems || len(s.text) >= scanBatchBytes || passed >= limit {
+		if len(s.found) == s.left || len(s.found) == s.most || len(s.text) >= scanBatchBytes || passed >= limit {
 			s.bound.Set(k)
 			s.bounded, s.inclusive = true, false
 			return true, nil
@@ -569,7 +570,7 @@ func (s *scanner) copied(b []byte) segment.Part {
 // takeMany adds items to the batch, as many as lsm.Cursor.Take gives, and returns how many. If the batch is full the
 // cursors are at the last of them, else behind it.
 func (s *scanner) takeMany(past lifetime.Past) (n int, full bool) {
-	w := segment.Wanted{Written: past.Before, Most: min(s.left, scanBatchItems) - len(s.found), Bytes: scanBatchBytes, InPlace: s.inPlace, Bodies: s.mapped}
+	w := segment.Wanted{Written: past.Before, Most: min(s.left, s.most) - len(s.found), Bytes: scanBatchBytes, InPlace: s.inPlace, Bodies: s.mapped}
 	if s.onlyKey && s.ids.Hi != "" {
 		w.Edge = bytesOfID(s.ids.Hi)
 	}
