@@ -182,7 +182,6 @@ func (c *candidates) prepare(p Part, v *lsm.Version, at uint64, past lifetime.Pa
 			}
 			continue
 		}
-		c.sets.put(cs.set)
 		if err := c.evaluate(cs, cs.lo, cs.hi); err != nil {
 			return false, err
 		}
@@ -290,12 +289,7 @@ func (c *candidates) extend(s *candidateSource) error {
 		}
 		s.step = stepAfter(s.step, s.hi)
 	}
-	c.sets.put(s.set)
-	s.set = nil
 	err := c.evaluate(s, lo, s.to)
-	if s.set == nil {
-		s.set = c.sets.get(lo, lo)
-	}
 	n := int64(s.set.Count())
 	if s.count += n; !s.guessed {
 		c.found += n
@@ -315,9 +309,12 @@ func (c *candidates) planOf(s *candidateSource) *planNode {
 // evaluate sets s.set to the candidates among the ordinals of a source from lo,
 // inclusive, to hi, exclusive. It leaves dead versions out. For one logical partition
 // (few) it keeps versions that other sources overwrite, unless the candidates are only
-// counted: move checks each of them.
+// counted: move checks each of them. Where it fails it may leave any set, but one that no other
+// source has, and not nil, which is for memtables.
 func (c *candidates) evaluate(s *candidateSource, lo, hi uint32) error {
 	plan := s.plan
+	c.sets.put(s.set)
+	s.set = nil // a memory fault ends Use before there is another
 	err := s.Use(func(r *index.Reader) (err error) {
 		switch {
 		case !c.isWide(s):
@@ -330,6 +327,9 @@ func (c *candidates) evaluate(s *candidateSource, lo, hi uint32) error {
 		}
 		return err
 	})
+	if s.set == nil {
+		s.set = c.sets.get(lo, lo)
+	}
 	if err != nil || plan.op != planAll && s.set.Empty() {
 		return err
 	}
