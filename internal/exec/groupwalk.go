@@ -25,11 +25,11 @@ func (e *Execution) groupValues(c *candidates, path query.Path, to *query.Groupe
 	w := groupWalk{e: e, c: c, span: index.Exists(p), groups: e.Select.Grouper(), t: t}
 	w.from = w.span.From
 	for _, s := range c.sources {
-		w.sources = append(w.sources, &groupSource{orderSource: orderSource{candidateSource: s}, read: c.sets.get(s.lo, s.hi)})
+		w.sources = append(w.sources, &orderSource{candidateSource: s, out: c.sets.get(s.lo, s.hi)})
 	}
 	defer func() {
 		for _, s := range w.sources {
-			c.sets.put(s.read)
+			c.sets.put(s.out)
 		}
 	}()
 	if e.groupBegun {
@@ -42,7 +42,7 @@ func (e *Execution) groupValues(c *candidates, path query.Path, to *query.Groupe
 		return nil, err
 	}
 	for more := true; more; {
-		if err := w.inAll(w.sources, func() (err error) { more, err = w.walk(); return err }); err != nil {
+		if err := c.sets.inAll(w.sources, func() (err error) { more, err = w.walk(); return err }); err != nil {
 			return nil, err
 		}
 		if err := w.tell(); err != nil {
@@ -60,28 +60,9 @@ type groupWalk struct {
 	span    index.Span // the terms of all values at the path
 	groups  *query.Grouper
 	t       *tester
-	sources []*groupSource
-	from    []byte // the next term
-	end     []byte // the order key of the first group that was not made; nil: all were
-}
-
-// groupSource is a source with a cursor over its terms.
-type groupSource struct {
-	orderSource
-	read *index.Set // candidates whose documents tell their values
-}
-
-// inAll calls fn while the indexes of all sources may be used.
-func (w *groupWalk) inAll(sources []*groupSource, fn func() error) error {
-	if len(sources) == 0 {
-		return fn()
-	}
-	s := sources[0]
-	return s.Use(func(r *index.Reader) error {
-		s.r, s.cur = r, w.c.sets.cursor(r)
-		defer w.c.sets.release(s.cur)
-		return w.inAll(sources[1:], fn)
-	})
+	sources []*orderSource // out: candidates whose documents tell their values
+	from    []byte         // the next term
+	end     []byte         // the order key of the first group that was not made; nil: all were
 }
 
 // absent makes the group of the candidates without a value.
@@ -93,13 +74,13 @@ func (w *groupWalk) absent() error {
 			if all || err != nil {
 				return err
 			}
-			s.read.Or(s.set)
-			s.read.AndNot(some)
-			if n := s.read.Count(); n > 0 {
+			s.out.Or(s.set)
+			s.out.AndNot(some)
+			if n := s.out.Count(); n > 0 {
 				w.groups.AddMany(new(query.Value), int64(n))
 			}
 			w.c.sets.put(some)
-			s.read.Reset(s.lo, s.hi)
+			s.out.Reset(s.lo, s.hi)
 			return nil
 		})
 		if err != nil {
@@ -110,7 +91,7 @@ func (w *groupWalk) absent() error {
 }
 
 // first returns the sources that are at the first term of all, in at.
-func (w *groupWalk) first(at []*groupSource) ([]*groupSource, error) {
+func (w *groupWalk) first(at []*orderSource) ([]*orderSource, error) {
 	at = at[:0]
 	for _, s := range w.sources {
 		if !s.ok {
@@ -136,12 +117,12 @@ func (w *groupWalk) first(at []*groupSource) ([]*groupSource, error) {
 // walk makes groups of terms until it has enough, or must read documents before it goes on:
 // then more is true.
 func (w *groupWalk) walk() (more bool, err error) {
-	inside := func(s *groupSource, ok bool) bool { return ok && string(s.cur.Key()) < string(w.span.To) }
+	inside := func(s *orderSource, ok bool) bool { return ok && string(s.cur.Key()) < string(w.span.To) }
 	for _, s := range w.sources {
 		s.ok = inside(s, s.cur.Seek(w.from))
 	}
-	var group []byte // what the order keys of the values of read begin with
-	var at []*groupSource
+	var group []byte // what the order keys of the values of out begin with
+	var at []*orderSource
 	for {
 		if err = w.c.sets.ended(); err != nil {
 			return false, err
@@ -164,7 +145,7 @@ func (w *groupWalk) walk() (more bool, err error) {
 			case term.Cut || term.Value.Type >= index.Array:
 				group = first
 				for _, s := range at {
-					if err := s.cur.Posting().AddTo(s.read); err != nil {
+					if err := s.cur.Posting().AddTo(s.out); err != nil {
 						return false, err
 					}
 				}
@@ -181,7 +162,7 @@ func (w *groupWalk) walk() (more bool, err error) {
 }
 
 // take makes the group of a value that a term tells.
-func (w *groupWalk) take(at []*groupSource, term *index.Term) error {
+func (w *groupWalk) take(at []*orderSource, term *index.Term) error {
 	n := 0
 	for _, s := range at {
 		more, err := w.c.having(s.candidateSource, s.cur.Posting())
@@ -204,8 +185,8 @@ func (w *groupWalk) tell() error {
 	var v item.Version
 	told := false
 	for _, s := range w.sources {
-		s.read.And(s.set)
-		for at, ok := s.read.Next(s.lo); ok; at, ok = s.read.Next(at + 1) {
+		s.out.And(s.set)
+		for at, ok := s.out.Next(s.lo); ok; at, ok = s.out.Next(at + 1) {
 			if err := w.c.sets.ended(); err != nil {
 				return err
 			}
@@ -221,7 +202,7 @@ func (w *groupWalk) tell() error {
 			}
 			told = true
 		}
-		s.read.Reset(s.lo, s.hi)
+		s.out.Reset(s.lo, s.hi)
 	}
 	if told && w.e.groupBegun {
 		w.groups.Drop(w.e.groupAfter)

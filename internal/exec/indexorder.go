@@ -121,7 +121,7 @@ func (o *indexOrder) restrict(list ...*candidates) error {
 	w.left = Limits.TermsPerDocument*total + termsPerLookup
 	err := errFarApart
 	if total > int64(w.most) {
-		err = w.inAll(w.sources, func() error {
+		err = w.sets.inAll(w.sources, func() error {
 			if wideErr := w.widen(total); wideErr != nil {
 				return wideErr
 			}
@@ -290,14 +290,14 @@ type orderSource struct {
 }
 
 // inAll calls fn while the indexes of all sources may be used.
-func (w *orderWalk) inAll(sources []*orderSource, fn func() error) error {
+func (p *planSets) inAll(sources []*orderSource, fn func() error) error {
 	if len(sources) == 0 {
 		return fn()
 	}
 	return sources[0].Use(func(r *index.Reader) error {
-		sources[0].r, sources[0].cur = r, w.sets.cursor(r)
-		defer w.sets.release(sources[0].cur)
-		return w.inAll(sources[1:], fn)
+		sources[0].r, sources[0].cur = r, p.cursor(r)
+		defer p.release(sources[0].cur)
+		return p.inAll(sources[1:], fn)
 	})
 }
 
