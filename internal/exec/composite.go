@@ -17,10 +17,12 @@ import (
 // compositeMatch is a composite index with the conditions that it serves.
 type compositeMatch struct {
 	*index.Composite
-	equal []index.Value   // at the first paths
-	span  index.Span      // of the terms of the documents that meet the conditions
-	used  []*query.Filter // the conditions; none: span has all documents
+	fixed  int             // so many of its first paths have a condition that demands one value
+	ranges []*query.Filter // conditions at the path that follows
 }
+
+// size returns the number of conditions.
+func (m *compositeMatch) size() int { return m.fixed + len(m.ranges) }
 
 // conjuncts appends the conditions that must all be true for an And to be true.
 func conjuncts(list []*query.Filter, f *query.Filter) []*query.Filter {
@@ -33,70 +35,99 @@ func conjuncts(list []*query.Filter, f *query.Filter) []*query.Filter {
 	return list
 }
 
-// matchComposite returns the conditions that a composite index serves.
-func matchComposite(x *index.Composite, conditions []*query.Filter) compositeMatch {
-	m := compositeMatch{Composite: x}
-	for _, path := range x.Paths {
-		i := slices.IndexFunc(conditions, func(f *query.Filter) bool { return f.Op == query.Eq && indexPath(f.Path) == path })
-		if i < 0 {
-			break
-		}
-		m.equal, m.used = append(m.equal, indexValue(conditions[i].Value)), append(m.used, conditions[i])
-	}
-	m.span = x.Equal(m.equal)
-	if len(m.equal) == len(x.Paths) {
-		return m
-	}
+// byPath are conditions that composite indexes may serve. An And may have thousands, and a policy
+// a hundred indexes: a match looks at no condition.
+type byPath map[pathUse][]*query.Filter
+
+// pathUse is a path in conditions that demand one value there, or in those with a range.
+type pathUse struct {
+	path  index.Path
+	equal bool
+}
+
+func newByPath(conditions []*query.Filter) byPath {
+	by := make(byPath)
 	for _, f := range conditions {
-		if f.Op != query.Range && f.Op != query.Prefix || indexPath(f.Path) != x.Paths[len(m.equal)] {
-			continue
+		if f.Op == query.Eq || f.Op == query.Range || f.Op == query.Prefix {
+			at := pathUse{indexPath(f.Path), f.Op == query.Eq}
+			by[at] = append(by[at], f)
 		}
-		var s index.Span
-		if f.Op == query.Range {
-			s = x.Between(m.equal, indexBound(f.Lo), indexBound(f.Hi))
-		} else {
-			s = x.HasPrefix(m.equal, f.Value.Text)
-		}
-		m.used = append(m.used, f)
-		if bytes.Compare(s.From, m.span.From) > 0 {
-			m.span.From = s.From
-		}
-		if bytes.Compare(s.To, m.span.To) < 0 {
-			m.span.To = s.To
-		}
-		m.span.Loose = m.span.Loose || s.Loose
+	}
+	return by
+}
+
+// match returns the conditions that a composite index serves.
+func (by byPath) match(x *index.Composite) compositeMatch {
+	m := compositeMatch{Composite: x}
+	for m.fixed < len(x.Paths) && len(by[pathUse{x.Paths[m.fixed], true}]) > 0 {
+		m.fixed++
+	}
+	if m.fixed < len(x.Paths) {
+		m.ranges = by[pathUse{x.Paths[m.fixed], false}]
 	}
 	return m
+}
+
+// take takes the conditions of a match out. It returns them with the values at the first paths
+// and the span of the terms of the documents that meet them; without conditions, of all documents.
+func (by byPath) take(m *compositeMatch) (used []*query.Filter, equal []index.Value, span index.Span) {
+	for _, path := range m.Paths[:m.fixed] {
+		at := pathUse{path, true}
+		f := by[at][0]
+		by[at] = by[at][1:]
+		used, equal = append(used, f), append(equal, indexValue(f.Value))
+	}
+	span = m.Equal(equal)
+	for _, f := range m.ranges {
+		s := m.HasPrefix(equal, f.Value.Text)
+		if f.Op == query.Range {
+			s = m.Between(equal, indexBound(f.Lo), indexBound(f.Hi))
+		}
+		if bytes.Compare(s.From, span.From) > 0 {
+			span.From = s.From
+		}
+		if bytes.Compare(s.To, span.To) < 0 {
+			span.To = s.To
+		}
+		span.Loose = span.Loose || s.Loose
+	}
+	if len(m.ranges) > 0 {
+		delete(by, pathUse{m.Paths[m.fixed], false})
+	}
+	return append(used, m.ranges...), equal, span
 }
 
 // composite takes the conditions that composite indexes serve best out of those of an And,
 // and returns their parts of the plan.
 func (p *planner) composite(conditions []*query.Filter) (rest []*query.Filter, parts []*planNode, exact bool) {
 	exact = true
+	by, served := newByPath(conditions), make(map[*query.Filter]bool)
 	for {
 		var best compositeMatch
 		for _, x := range p.policy.Composites() {
-			if m := matchComposite(x, conditions); len(m.used) > len(best.used) && p.serves(&m) {
+			if m := by.match(x); m.size() > best.size() && p.serves(&m) {
 				best = m
 			}
 		}
-		if len(best.used) == 0 {
-			return conditions, parts, exact
+		if best.size() == 0 {
+			return slices.DeleteFunc(slices.Clone(conditions), func(f *query.Filter) bool { return served[f] }), parts, exact
 		}
-		n, sure := spansNode(best.span)
+		used, _, span := by.take(&best)
+		for _, f := range used {
+			served[f] = true
+		}
+		n, sure := spansNode(span)
 		n.apart = n.op == planSpans
 		parts, exact = append(parts, n), exact && sure
 		p.names = append(p.names, best.String())
-		conditions = slices.DeleteFunc(slices.Clone(conditions), func(f *query.Filter) bool { return slices.Contains(best.used, f) })
 	}
 }
 
 // serves says whether a composite index serves conditions better than the indexes of
 // single paths do.
 func (p *planner) serves(m *compositeMatch) bool {
-	path := m.used[0].Path.String()
-	if slices.ContainsFunc(m.used, func(f *query.Filter) bool { return f.Path.String() != path }) {
-		return true
+	if m.fixed > 0 && m.size() > 1 {
+		return true // of several paths
 	}
 	scalars, _ := p.policy.Covers(m.Paths[0])
 	return !scalars
@@ -108,23 +139,26 @@ func (e *Execution) compositeOrder(policy *index.Compiled, exact bool) *indexOrd
 	if len(policy.Composites()) == 0 {
 		return nil
 	}
-	conditions := conjuncts(nil, e.Select.Where)
+	by := newByPath(conjuncts(nil, e.Select.Where))
 	var best *indexOrder
-	used := 0
+	var match compositeMatch
+	fixed := 0 // paths before those of the order
 	for _, x := range policy.Composites() {
-		m := matchComposite(x, conditions)
-		from, falling, ok := m.orderedBy(e.Select.OrderBy)
-		if !ok || best != nil && len(m.used) <= used {
-			continue
+		m := by.match(x)
+		if from, falling, ok := m.orderedBy(e.Select.OrderBy); ok && (best == nil || m.size() > match.size()) {
+			match, best, fixed = m, &indexOrder{composite: x, falling: falling, single: true}, from
 		}
-		used = len(m.used)
-		best = &indexOrder{composite: x, equal: m.equal[:from], span: m.span, falling: falling, single: true}
-		if used > 0 {
-			p := planner{policy: policy, given: m.used}
-			// Without the conditions of this index another one may not answer the rest.
-			if rest, sure := p.plan(e.Select.Where, false); sure || !exact {
-				best.rest = rest
-			}
+	}
+	if best == nil {
+		return nil
+	}
+	used, equal, span := by.take(&match)
+	best.equal, best.span = equal[:fixed], span
+	if len(used) > 0 {
+		p := planner{policy: policy, given: used}
+		// Without the conditions of this index another one may not answer the rest.
+		if rest, sure := p.plan(e.Select.Where, false); sure || !exact {
+			best.rest = rest
 		}
 	}
 	return best
@@ -134,7 +168,7 @@ func (e *Execution) compositeOrder(policy *index.Compiled, exact bool) *indexOrd
 // meet the conditions, in an order or, falling, in its reverse. Its paths are those from one
 // on: the paths before have one value.
 func (m *compositeMatch) orderedBy(order []query.Order) (from int, falling, ok bool) {
-	for from = 0; from <= len(m.equal) && from < len(m.Paths); from++ {
+	for from = 0; from <= m.fixed && from < len(m.Paths); from++ {
 		if len(m.Paths)-from != len(order) {
 			continue
 		}
