@@ -68,3 +68,31 @@ func TestPlanOfManyConditions(t *testing.T) {
 		t.Errorf("order: %+v", o)
 	}
 }
+
+// TestNamesOfComposites: only the composite indexes whose parts are in the plan are named.
+func TestNamesOfComposites(t *testing.T) {
+	policy := manyComposites(t)
+	equal := func(path string) *query.Filter {
+		f, err := query.Leaf(query.Eq, path, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return f
+	}
+	both := &query.Filter{Op: query.And, Sub: []*query.Filter{equal("/a"), equal("/b")}}
+	either := func(f *query.Filter) *query.Filter { return &query.Filter{Op: query.Or, Sub: []*query.Filter{both, f}} }
+	for i, c := range []struct {
+		filter *query.Filter
+		op     planOp
+		names  int
+	}{
+		{both, planSpans, 1},
+		{either(equal("/c")), planOr, 1},
+		{either(&query.Filter{Op: query.Computed}), planAll, 0},
+	} {
+		p := planner{policy: policy}
+		if n, _ := p.plan(c.filter, false); n.op != c.op || len(p.names) != c.names {
+			t.Errorf("filter %d: op %d, names %v", i, n.op, p.names)
+		}
+	}
+}

@@ -64,7 +64,11 @@ func (p *planner) plan(f *query.Filter, negated bool) (n *planNode, exact bool) 
 		if (f.Op == query.Or) != negated {
 			op = planOr
 		}
-		return p.combine(op, f.Sub, negated)
+		named := len(p.names)
+		if n, exact = p.combine(op, f.Sub, negated); len(n.spans)+len(n.sub) == 0 {
+			p.names = p.names[:named] // the plan has nothing of them
+		}
+		return n, exact
 	}
 	if !negated && slices.Contains(p.given, f) {
 		return &planNode{op: planAll}, true
