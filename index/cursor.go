@@ -45,7 +45,7 @@ func (c *Cursor) Seek(key []byte) bool {
 		return false
 	}
 	if c.i == len(c.entries) {
-		return c.load(c.block+1) && c.at(0)
+		return c.loadNext()
 	}
 	return true
 }
@@ -108,7 +108,7 @@ func (c *Cursor) Next() bool {
 		c.i++
 		return true
 	}
-	return c.err == nil && c.load(c.block+1) && c.at(0)
+	return c.err == nil && c.loadNext()
 }
 
 // Prev moves to the term before.
@@ -124,10 +124,20 @@ func (c *Cursor) Prev() bool {
 		key := slices.Clone(c.Key())
 		return c.seek(key, false) && c.Prev()
 	}
+	if c.block == 0 {
+		return c.at(-1)
+	}
+	f, err := c.r.fence(c.block)
+	if err != nil {
+		return c.fail(err)
+	}
 	if !c.load(c.block - 1) {
 		return false
 	}
 	for c.grow() {
+	}
+	if c.err == nil && string(c.last()) >= string(f.key) {
+		return c.fail(c.r.corrupt(f.off, errDisorder))
 	}
 	return c.err == nil && c.at(len(c.entries)-1)
 }
@@ -135,6 +145,27 @@ func (c *Cursor) Prev() bool {
 func (c *Cursor) at(i int) bool {
 	c.i = i
 	return i >= 0
+}
+
+// fail leaves the cursor unpositioned by an error.
+func (c *Cursor) fail(err error) bool {
+	c.err, c.i, c.block, c.entries = err, -1, -1, c.entries[:0]
+	return false
+}
+
+// loadNext moves to the first term of the next block: that is not before the key of its fence, which
+// is above all terms of the open block.
+func (c *Cursor) loadNext() bool {
+	if next := c.block + 1; next < c.r.info.Blocks {
+		f, err := c.r.fence(next)
+		if err == nil && string(f.key) <= string(c.last()) {
+			err = c.r.corrupt(f.off, errDisorder)
+		}
+		if err != nil {
+			return c.fail(err)
+		}
+	}
+	return c.load(c.block+1) && c.at(0)
 }
 
 // load opens a block, of which it decodes one term; false leaves the cursor
@@ -147,13 +178,17 @@ func (c *Cursor) load(i int) bool {
 		return false
 	}
 	c.block, c.passed, c.keys, c.entries = i, false, c.keys[:0], c.entries[:0]
-	if c.rest, c.err = c.r.openBlock(i); c.err == nil && !c.grow() && c.err == nil {
-		c.err = c.rest.corrupt()
+	f, err := c.r.fence(i)
+	if err == nil {
+		c.rest, err = c.r.blockAt(&f)
 	}
-	if c.err != nil {
-		c.block = -1
+	if err != nil {
+		return c.fail(err)
 	}
-	return c.err == nil
+	if c.grow() && string(c.last()) >= string(f.key) {
+		return true
+	}
+	return c.err == nil && c.fail(c.rest.corrupt())
 }
 
 // pass makes the first term of a block that is not before key its only entry, without decoding
@@ -170,6 +205,9 @@ func (c *Cursor) pass(key []byte) bool {
 		}
 		if b.shared > same {
 			continue
+		}
+		if b.shared < same && !b.after(key[:same]) {
+			return false
 		}
 		if b.shared == same {
 			n := sharedPrefix(b.rest, key[same:])
@@ -195,17 +233,14 @@ func (c *Cursor) grow() bool {
 		if n := len(c.entries); n > 0 {
 			last = c.entries[n-1].from
 		}
-		if b.shared <= from-last {
+		if b.after(c.keys[last:]) {
 			c.keys = append(append(c.keys, c.keys[last:last+b.shared]...), b.rest...)
 			c.entries = append(c.entries, cursorEntry{from, len(c.keys), b.p})
 			return true
 		}
 		err = b.corrupt()
 	}
-	if err != nil {
-		c.err, c.i, c.block, c.entries = err, -1, -1, c.entries[:0]
-	}
-	return false
+	return err != nil && c.fail(err)
 }
 
 // last returns the last term that is decoded.

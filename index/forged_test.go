@@ -1,12 +1,14 @@
 package index
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
 	"math/rand/v2"
 	"runtime"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/cleavestore/cleave/internal/fault"
@@ -76,10 +78,15 @@ func readForged(t testing.TB, b []byte, keys [][]byte) {
 	spend("count", 4)
 	c := r.Cursor()
 	n := 0
+	var last []byte
 	for ok := c.First(); ok; ok = c.Next() {
 		if n++; n > len(b) {
 			t.Fatal("more terms than bytes")
 		}
+		if n > 1 && string(c.Key()) <= string(last) {
+			t.Fatalf("%q follows %q", c.Key(), last)
+		}
+		last = append(last[:0], c.Key()...)
 		p := c.Posting()
 		check(p.AddTo(&set))
 		if p.Len() < 1<<16 {
@@ -99,9 +106,24 @@ func readForged(t testing.TB, b []byte, keys [][]byte) {
 		if c.Seek(key) && string(c.Key()) < string(key) && n == 0 {
 			t.Fatal("seek goes before its key")
 		}
-		c.Next()
-		if c.SeekBefore(key) {
-			c.Prev()
+		for _, reset := range [...]bool{false, true} {
+			if reset {
+				c.Reset(r) // so that the block is opened anew
+			}
+			if ok := c.Seek(key); ok && string(c.Key()) < string(key) {
+				t.Fatalf("seek of %q goes to %q", key, c.Key())
+			} else if ok {
+				if last = append(last[:0], c.Key()...); c.Next() && string(c.Key()) <= string(last) {
+					t.Fatalf("%q follows %q", c.Key(), last)
+				}
+			}
+			if ok := c.SeekBefore(key); ok && string(c.Key()) >= string(key) {
+				t.Fatalf("seek before %q goes to %q", key, c.Key())
+			} else if ok {
+				if last = append(last[:0], c.Key()...); c.Prev() && string(c.Key()) >= string(last) {
+					t.Fatalf("%q is before %q", c.Key(), last)
+				}
+			}
 		}
 	}
 	runtime.ReadMemStats(&after)
@@ -220,6 +242,76 @@ func TestTermsOfOneBitmap(t *testing.T) {
 	set.Reset(0, r.Info().Items)
 	if err := r.Union(context.Background(), Span{From: []byte{0}, To: []byte{0xFF}}, &set); !errors.Is(err, fault.ErrCorrupt) {
 		t.Errorf("%v after reading %d bytes of %d", err, src.n, len(b))
+	}
+}
+
+// TestTermsThatFall: terms and keys of fences that do not rise are damage for a cursor, which so comes
+// to an end whatever it is used for.
+func TestTermsThatFall(t *testing.T) {
+	long := strings.Repeat("x", 60)
+	docs := []string{`{"a":"` + long + `"}`, `{"a":"y"}`}
+	good := build(t, mustCompile(t, All()), docs, 0, nil)
+	at := bytes.Index(good, []byte{5, 1, 'y'}) // shared, bytes, the other byte
+	if at < 0 {
+		t.Fatal("no such term")
+	}
+	path := mustPath(t, "/a")
+	seek := func(b []byte, text string) (string, error) {
+		c := mustOpen(t, b).Cursor()
+		if !c.Seek(Equal(path, StringValue(text)).From) {
+			return "", c.Err()
+		}
+		return string(c.Key()[5:]), nil
+	}
+	for _, term := range [][]byte{{5, 1, 'b'}, {5, 1, 'x'}, {0, 1, 1}, {6, 1, 'b'}, {6, 1, 'x'}} {
+		b := slices.Clone(good)
+		copy(b[at:], term)
+		c := mustOpen(t, b).Cursor()
+		if !c.First() || c.Next() || !errors.Is(c.Err(), fault.ErrCorrupt) || c.Valid() {
+			t.Errorf("%v: %v", term, c.Err())
+		}
+		if got, err := seek(b, long+"a"); !errors.Is(err, fault.ErrCorrupt) {
+			t.Errorf("%v: seek goes to %q, %v", term, got, err)
+		}
+	}
+	if got, err := seek(good, long+"a"); got != "y" || err != nil {
+		t.Errorf("seek goes to %q, %v", got, err)
+	}
+
+	// The key of the second fence lies before the terms of the first block, or behind those of its own.
+	good = forgedIndex(t)
+	r := mustOpen(t, good)
+	f, err := r.fence(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, head := range []byte{0, 0xFF} {
+		b := slices.Clone(good)
+		b[r.keys+int64(len(f.key))] = head
+		c := mustOpen(t, b).Cursor()
+		for ok := c.First(); ok; ok = c.Next() {
+		}
+		if !errors.Is(c.Err(), fault.ErrCorrupt) {
+			t.Errorf("key of a fence that begins with %d: %v", head, c.Err())
+		}
+		if head > 0 {
+			continue
+		}
+		for ok := c.SeekBefore([]byte{0xFF}); ok; ok = c.Prev() {
+		}
+		if !errors.Is(c.Err(), fault.ErrCorrupt) {
+			t.Errorf("key of a fence that begins with %d, backwards: %v", head, c.Err())
+		}
+	}
+}
+
+// TestTextElsewhere: of a term that does not lie in the span, Text knows nothing.
+func TestTextElsewhere(t *testing.T) {
+	strings := OfType(mustPath(t, "/a"), String)
+	for _, term := range [][]byte{nil, {1}, strings.From[:2], OfType(mustPath(t, "/bcdefg"), String).From} {
+		if text, whole := Text(term, &strings); whole {
+			t.Errorf("%q: %q", term, text)
+		}
 	}
 }
 

@@ -339,6 +339,12 @@ func (b *block) next() (bool, error) {
 	return true, nil
 }
 
+// after says whether the term may come after last, the one before it, of which it has b.shared bytes,
+// and the next not.
+func (b *block) after(last []byte) bool {
+	return len(b.rest) > 0 && (b.shared == len(last) || b.shared < len(last) && b.rest[0] > last[b.shared])
+}
+
 // pass goes past the next terms that have more than so many bytes in common with
 // the one before, without looking at them. Where lengths are unusual, or wrong,
 // it leaves the term to next.

@@ -1,6 +1,7 @@
 package index
 
 import (
+	"bytes"
 	"encoding/binary"
 	"math"
 )
@@ -32,13 +33,13 @@ func Equal(p Path, v Value) Span {
 }
 
 // Text returns the string of a term that lies in strings, a span of OfType with String.
-// whole is false if the term has only its beginning.
+// whole is false if the term has only its beginning, or lies elsewhere.
 func Text(term []byte, strings *Span) (text []byte, whole bool) {
-	text = term[len(strings.From):]
+	text, inside := bytes.CutPrefix(term, strings.From)
 	if len(text) > MaxString {
 		return text[:MaxString], false
 	}
-	return text, true
+	return text, inside
 }
 
 // Between is the span of the values between two bounds, of the type that the
