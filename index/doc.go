@@ -44,8 +44,9 @@
 //     of the block before, and not above those of its block.
 //  2. Ordinals of a posting rise strictly and are below the number of versions.
 //  3. A Source verifies the checksums of the bytes that it returns. Decoders check in any
-//     case that no offset or length leads out of the index. They never panic, and hold at
-//     most a block in memory, and 50 bytes for each container of a bitmap.
+//     case that no offset or length leads out of the index, cursors also that terms rise.
+//     They never panic, and hold at most the terms of a block in memory, and 50 bytes for
+//     each container of a bitmap.
 //  4. A Builder writes the same bytes for the same versions, whether or not it used a
 //     temporary file. It holds DefaultLimit, the same again while it sorts, the longest
 //     posting, and a hundredth of what it writes.

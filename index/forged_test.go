@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"runtime"
 	"slices"
@@ -302,6 +303,49 @@ func TestTermsThatFall(t *testing.T) {
 		if !errors.Is(c.Err(), fault.ErrCorrupt) {
 			t.Errorf("key of a fence that begins with %d, backwards: %v", head, c.Err())
 		}
+	}
+}
+
+// TestBlockTooLarge: the largest block that a writer makes is read, and none that is much larger: the
+// terms of a block may be a hundred times as long as it, together.
+func TestBlockTooLarge(t *testing.T) {
+	var list []uint32 // a long one
+	for o := uint32(0); len(list) < largePosting-1; o += 1 << 22 {
+		list = append(list, o)
+	}
+	read := func(more int) (size int, err error) {
+		var b []byte
+		w := newWriter(func(p []byte) error { b = append(b, p...); return nil })
+		for i := 0; len(w.block) < blockBytes-16; i++ {
+			if err := w.add(fmt.Appendf(nil, "a%04d", i), []uint32{0}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		key := append([]byte("b"), make([]byte, blockBytes-1-len(w.block)-5)...) // up to the last byte
+		for _, of := range []struct {
+			key  []byte
+			list []uint32
+		}{{key, list[:1]}, {bytes.Repeat([]byte{'c'}, maxTermBytes), list}} {
+			if err := w.add(of.key, of.list); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for range more {
+			w.block = append(w.block, 0, 1, 'd', 1, 0)
+		}
+		size = len(w.block)
+		if err := w.finish(MaxItems, mustCompile(t, All()), false); err != nil {
+			t.Fatal(err)
+		}
+		_, _, err = mustOpen(t, b).Count(t.Context(), Span{From: []byte{0}, To: []byte{0xFF}})
+		return size, err
+	}
+	size, err := read(0)
+	if want := blockBytes - 1 + maxTermBytes + 4*len(list); size < want || size > maxBlockBytes || err != nil {
+		t.Errorf("block of %d bytes: %v", size, err)
+	}
+	if size, err := read(maxBlockBytes / 5); !errors.Is(err, fault.ErrCorrupt) {
+		t.Errorf("block of %d bytes: %v", size, err)
 	}
 }
 

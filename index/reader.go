@@ -231,7 +231,7 @@ func (r *Reader) fence(i int) (f fence, err error) {
 	}
 	f.off, f.size = int64(le.Uint64(b)), int64(le.Uint32(b[8:]))
 	to := int64(le.Uint32(b[12:]))
-	if f.low < 0 || f.off < f.low || f.size == 0 || f.off > r.keys-f.size || to < from || to > r.table-r.keys || to-from > maxTermBytes {
+	if f.low < 0 || f.off < f.low || f.size == 0 || f.size > maxBlockBytes || f.off > r.keys-f.size || to < from || to > r.table-r.keys || to-from > maxTermBytes {
 		return f, r.corrupt(at, errFence)
 	}
 	f.key, err = r.view(r.keys+from, to-from)

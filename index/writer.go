@@ -12,7 +12,9 @@ const (
 	fenceLen     = 16
 	frozenAlign  = 32
 	maxTermBytes = maxPath + 3 + cutString
-	magic        = "CLVINDEX"
+	// A block has the longest term, with the longest list, after what is less than blockBytes.
+	maxBlockBytes = blockBytes - 1 + 3*binary.MaxVarintLen32 + maxTermBytes + largePosting*binary.MaxVarintLen32
+	magic         = "CLVINDEX"
 
 	// FormatVersion is the version of the format that is written.
 	FormatVersion = 1
