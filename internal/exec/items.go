@@ -1,6 +1,7 @@
 package exec
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/cleavestore/cleave/internal/item"
@@ -25,8 +26,5 @@ func Items(ctx context.Context, h Host, rng partmap.Range, s Snapshot, isClaim f
 		failure = to.Add(&key, &ver)
 		return failure == nil
 	})
-	if err != nil {
-		return err
-	}
-	return failure
+	return cmp.Or(err, failure)
 }

@@ -10,12 +10,12 @@ import (
 
 // runByKey gives results in the order of keys.
 func (e *Execution) runByKey(yield func(*Row) bool) error {
-	limit := 0 // results of one unit; 0: all
-	if wanted := e.left + e.skip; wanted > 0 && e.Select.Limit > 0 {
-		limit = wanted
-	}
 	if e.bounded() {
-		e.likely = e.limit() + e.skip
+		e.likely = max(0, e.limit()+e.skip)
+	}
+	limit := e.likely // results of one unit; 0: all
+	if e.Ahead != nil {
+		limit = 0
 	}
 	give := func(row *Row) bool {
 		return e.give(row, Position{Key: row.Key, ID: row.ID}, yield) == nil
@@ -72,7 +72,7 @@ type rowBatch struct {
 // the next units. If few results are wanted, the first unit may have them all: so
 // streamed reads it alone, and then works on more and more units at a time.
 func (e *Execution) streamed(limit int, yield func(*Row) bool) error {
-	few := e.bounded() && e.likely <= keptRows
+	few := e.likely > 0 && e.likely <= keptRows
 	if few {
 		if err := e.byKey(e.ctx, &e.units[0], limit, yield); err != nil {
 			return err

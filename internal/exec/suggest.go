@@ -13,16 +13,12 @@ import (
 // order, and how documents would be found with them. It returns nothing if they would be
 // found as they are now, which method says.
 func (e *Execution) suggest(method string) (include []string, found string) {
-	if e.Select.Where.Never() {
-		return nil, ""
-	}
 	var policy index.Policy
 	present := e.h.Policy()
 	if present != nil {
 		policy = present.Policy()
 	}
-	include = e.lacking(present)
-	if len(include) == 0 {
+	if include = e.lacking(present); len(include) == 0 || e.Select.Where.Never() {
 		return nil, ""
 	}
 	policy.Include = append(policy.Include, include...)
