@@ -231,7 +231,7 @@ func (r *rewriter) ordered(out *syntax.Query) {
 	out.Items = append(out.Items, syntax.Item{Expr: items(orders), As: "orderByItems"}, syntax.Item{Expr: r.payload(), As: "payload"})
 	// The placeholder is no expression: it is put in as a name, and then replaced.
 	name := "filter_"
-	for strings.Contains(r.text, name) {
+	for text := out.String(); strings.Contains(text, name); {
 		name += "_"
 	}
 	mark := &syntax.Ident{Name: name}

@@ -21,6 +21,8 @@ func TestForms(t *testing.T) {
 		"SELECT * FROM c WHERE c.a = 1 OR c.b ORDER BY c.x":                        `None "SELECT c._rid, [{\"item\": c.x}] AS orderByItems, c AS payload FROM c WHERE (c.a = 1 OR c.b) AND ({documentdb-formattableorderbyquery-filter}) ORDER BY c.x" [Ascending] [] map[] true`,
 		"SELECT c.a, c.b AS d FROM root c ORDER BY c.x DESC, c.y OFFSET 2 LIMIT 3": `None "SELECT c._rid, [{\"item\": c.x}, {\"item\": c.y}] AS orderByItems, {\"a\": c.a, \"d\": c.b} AS payload FROM root AS c WHERE ({documentdb-formattableorderbyquery-filter}) ORDER BY c.x DESC, c.y OFFSET 0 LIMIT 5" [Descending Ascending] [] map[] true`,
 		"SELECT TOP 4 VALUE c.a FROM c ORDER BY c.a":                               `None "SELECT TOP 4 c._rid, [{\"item\": c.a}] AS orderByItems, c.a AS payload FROM c WHERE ({documentdb-formattableorderbyquery-filter}) ORDER BY c.a" [Ascending] [] map[] true`,
+		`SELECT c.a, 'filter\u005f' AS x FROM c ORDER BY c.a`:                      `None "SELECT c._rid, [{\"item\": c.a}] AS orderByItems, {\"a\": c.a, \"x\": \"filter_\"} AS payload FROM c WHERE ({documentdb-formattableorderbyquery-filter}) ORDER BY c.a" [Ascending] [] map[] true`,
+		`SELECT c["filter\u005f"] AS x FROM c ORDER BY c.filter__`:                 `None "SELECT c._rid, [{\"item\": c.filter__}] AS orderByItems, {\"x\": c.filter_} AS payload FROM c WHERE ({documentdb-formattableorderbyquery-filter}) ORDER BY c.filter__" [Ascending] [] map[] true`,
 		"SELECT VALUE COUNT(1) FROM c":                                             `None "SELECT VALUE [{\"item\": COUNT(1)}] FROM c" [] [Count] map[] true`,
 		"SELECT VALUE AVG(c.a) FROM c WHERE c.b > 1":                               `None "SELECT VALUE [{\"item\": {\"sum\": SUM(c.a), \"count\": COUNT(c.a)}}] FROM c WHERE c.b > 1" [] [Average] map[] true`,
 		"SELECT MAX(c.a) AS m, COUNT(1) FROM c":                                    `None "SELECT {\"m\": {\"item\": MAX(c.a), \"item2\": {\"max\": MAX(c.a), \"count\": COUNT(c.a)}}, \"$1\": {\"item\": COUNT(1)}} AS payload FROM c" [] [] map[$1:Count m:Max] true`,
@@ -34,7 +36,7 @@ func TestForms(t *testing.T) {
 		"SELECT VALUE (SELECT VALUE COUNT(1) FROM t IN c.t) FROM c":                `None "" [] [] map[] false`,
 		"SELECT VALUE COUNT(1) + 1 FROM c":                                         `column 14: an aggregate inside of another expression cannot be answered over several partitions: select it alone, and compute in the program`,
 		"SELECT COUNT(1) AS n FROM c ORDER BY COUNT(1)":                            `column 1: ORDER BY and DISTINCT with GROUP BY or aggregates cannot be answered over several partitions`,
-		"SELECT c.a FROM":                                                          `column 16: expected a name or a subquery in parentheses, found the end`,
+		"SELECT c.a FROM": `column 16: expected a name or a subquery in parentheses, found the end`,
 	} {
 		p, err := Of(text, map[string]any{"n": 7, "p": "x"})
 		got := ""
