@@ -105,6 +105,7 @@ type openNode struct {
 type versionTerms struct {
 	deleted, older   []uint32
 	written, expires []stamped
+	list             []uint32 // of one time; see stampedStream
 }
 
 // stamped is a version with a time stamp.

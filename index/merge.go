@@ -19,7 +19,8 @@ type stream interface {
 	next() (bool, error)
 	// key returns the term, valid until next.
 	key() []byte
-	// list returns the ordinals, in order and at least one, valid until next.
+	// list returns the ordinals, in order and at least one, valid until next, and until list of
+	// another stream.
 	list() []uint32
 	// disorder returns the error for terms that do not rise.
 	disorder() error
@@ -32,7 +33,10 @@ func (b *Builder) WriteTo(emit func([]byte) error, items uint32) error {
 		return fmt.Errorf("index: %d versions, limit %d", items, MaxItems)
 	}
 	w := newWriter(emit)
-	streams := []stream{newVersionStream(&b.versions)}
+	streams, err := b.versionStreams()
+	if err != nil {
+		return err
+	}
 	if len(b.terms) > 0 {
 		b.remember()
 		s, err := b.sorted()
@@ -320,49 +324,80 @@ func (s *sortedTerms) disorder() error { return errDisorder }
 
 func (s *sortedTerms) list() []uint32 { return s.ordinals[s.from:s.to] }
 
-// versionStream yields the terms that say something of versions.
-type versionStream struct {
-	keys     [][]byte
-	ordinals [][]uint32
-	at       int
-}
-
-func newVersionStream(v *versionTerms) *versionStream {
-	s := &versionStream{at: -1}
-	add := func(key []byte, ordinals []uint32) {
-		if len(ordinals) > 0 {
-			s.keys, s.ordinals = append(s.keys, key), append(s.ordinals, ordinals)
-		}
-	}
-	add(termDeleted, v.deleted)
-	add(termOlder, v.older)
+// versionStreams returns the terms that say something of versions. Those with times are sorted in
+// pieces: mergeTo joins them.
+func (b *Builder) versionStreams() ([]stream, error) {
+	v := &b.versions
+	streams := []stream{&termStream{term: termDeleted, ordinals: v.deleted}, &termStream{term: termOlder, ordinals: v.older}}
 	for _, of := range []struct {
 		term     []byte
 		versions []stamped
 	}{{termWritten, v.written}, {termExpires, v.expires}} {
-		slices.SortStableFunc(of.versions, func(x, y stamped) int { return cmp.Compare(x.at, y.at) })
-		for i := 0; i < len(of.versions); {
-			at := of.versions[i].at
-			var ordinals []uint32
-			for ; i < len(of.versions) && of.versions[i].at == at; i++ {
-				ordinals = append(ordinals, of.versions[i].ordinal)
+		for piece := range slices.Chunk(of.versions, stampedPiece) {
+			slices.SortFunc(piece, func(x, y stamped) int {
+				return cmp.Or(cmp.Compare(x.at, y.at), cmp.Compare(x.ordinal, y.ordinal))
+			})
+			if err := b.worked(len(piece) * bits.Len(uint(len(piece)))); err != nil {
+				return nil, err
 			}
-			add(appendStamp(of.term, at), ordinals)
+			streams = append(streams, &stampedStream{term: of.term, rest: piece, shared: &v.list})
 		}
 	}
-	return s
+	return streams, nil
 }
 
-func (s *versionStream) next() (bool, error) {
-	s.at++
-	return s.at < len(s.keys), nil
+// stampedPiece is the number of versions that are sorted at once.
+const stampedPiece = 4 << 10
+
+// termStream yields one term, if some version has it.
+type termStream struct {
+	term     []byte
+	ordinals []uint32
+	begun    bool
 }
 
-func (s *versionStream) key() []byte { return s.keys[s.at] }
+func (s *termStream) next() (bool, error) {
+	first := !s.begun
+	s.begun = true
+	return first && len(s.ordinals) > 0, nil
+}
 
-func (s *versionStream) disorder() error { return errDisorder }
+func (s *termStream) key() []byte { return s.term }
 
-func (s *versionStream) list() []uint32 { return s.ordinals[s.at] }
+func (s *termStream) disorder() error { return errDisorder }
+
+func (s *termStream) list() []uint32 { return s.ordinals }
+
+// stampedStream yields the terms of the times of some versions.
+type stampedStream struct {
+	term   []byte // what comes before the time
+	rest   []stamped
+	n      int // of rest, that have the present term
+	buf    [10]byte
+	shared *[]uint32 // list, of all such streams
+}
+
+func (s *stampedStream) next() (bool, error) {
+	if s.rest = s.rest[s.n:]; len(s.rest) == 0 {
+		return false, nil
+	}
+	for s.n = 1; s.n < len(s.rest) && s.rest[s.n].at == s.rest[0].at; s.n++ {
+	}
+	return true, nil
+}
+
+func (s *stampedStream) key() []byte { return addStamp(append(s.buf[:0], s.term...), s.rest[0].at) }
+
+func (s *stampedStream) disorder() error { return errDisorder }
+
+func (s *stampedStream) list() []uint32 {
+	list := (*s.shared)[:0]
+	for _, v := range s.rest[:s.n] {
+		list = append(list, v.ordinal)
+	}
+	*s.shared = list
+	return list
+}
 
 // taken yields the terms of documents of another index, with their new ordinals.
 type taken struct {

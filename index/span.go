@@ -132,7 +132,7 @@ func Older() Span { return Span{From: termOlder, To: after(termOlder)} }
 // Expired is the span of what expires up to a time in milliseconds since the
 // Unix epoch.
 func Expired(now int64) Span {
-	to := appendStamp(termExpires, now)
+	to := stampTerm(termExpires, now)
 	if now == math.MaxInt64 {
 		return Span{From: termExpires, To: next(termExpires)}
 	}
@@ -142,11 +142,14 @@ func Expired(now int64) Span {
 // Written is the span of what has no time of expiry and was written before a time, in
 // milliseconds since the Unix epoch. Only an index of which NotesWritten is true has it.
 func Written(before int64) Span {
-	return Span{From: termWritten, To: appendStamp(termWritten, before)}
+	return Span{From: termWritten, To: stampTerm(termWritten, before)}
 }
 
-func appendStamp(term []byte, at int64) []byte {
-	return binary.BigEndian.AppendUint64(append([]byte(nil), term...), uint64(at)^1<<63)
+// stampTerm returns a term with a time.
+func stampTerm(term []byte, at int64) []byte { return addStamp(bytes.Clone(term), at) }
+
+func addStamp(term []byte, at int64) []byte {
+	return binary.BigEndian.AppendUint64(term, uint64(at)^1<<63)
 }
 
 // Documents is the span of all terms of documents: those of versions come before
