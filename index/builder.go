@@ -199,17 +199,23 @@ func (b *Builder) Add(ordinal uint32, doc []byte) error {
 	}
 	b.findSought()
 	b.places = append(b.places, placed{ordinal, len(b.noted)})
-	if b.Memory() < b.limit {
-		return nil
-	}
-	if b.temp == nil {
+	switch {
+	case b.temp == nil && b.Memory() >= b.limit:
 		return ErrTooLarge
+	case b.temp != nil && b.termMemory() >= b.limit:
+		return b.spillTerms()
 	}
-	return b.spillTerms()
+	return nil
 }
 
-// Memory returns about how many bytes the builder holds.
+// Memory returns about how many bytes the builder holds. What Note has added stays in memory.
 func (b *Builder) Memory() int64 {
+	v := &b.versions
+	return b.termMemory() + 4*int64(len(v.deleted)+len(v.older)) + 16*int64(len(v.written)+len(v.expires))
+}
+
+// termMemory is Memory of the documents.
+func (b *Builder) termMemory() int64 {
 	const termBytes = 32 + 16 // with its share of what sorts them
 	return 8*int64(len(b.noted)) + 16*int64(len(b.places)) + termBytes*int64(len(b.terms)) + 8*int64(len(b.table)) + int64(len(b.texts)) + b.tree.bytes
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/vfs"
 )
 
 // noteStamped returns a builder with versions of which every other one expires.
@@ -96,5 +97,26 @@ func TestStampedAllocates(t *testing.T) {
 		}
 	}); allocs > n/100 {
 		t.Errorf("%v allocations for %d terms", allocs, n)
+	}
+}
+
+// TestMemoryOfVersions: what Note adds counts for Memory, and for the limit of a builder without a temporary
+// file. With one it is not written there: it would be again and again.
+func TestMemoryOfVersions(t *testing.T) {
+	const n = 10_000
+	temp := newTempFiles()
+	for _, create := range []func() (vfs.File, error){nil, temp.create} {
+		b := NewBuilder(mustCompile(t, All()), 16*n, create)
+		for i := range n {
+			b.Note(uint32(i), &item.Version{Seq: 1, Expires: int64(i) + 1}, false)
+		}
+		if got := b.Memory(); got < 16*n {
+			t.Errorf("%d bytes for %d versions", got, n)
+		}
+		err := b.Add(n-1, []byte(`{"a":1}`))
+		if create == nil && err != ErrTooLarge || create != nil && err != nil || len(b.spilled) > 0 {
+			t.Errorf("%v, %d runs", err, len(b.spilled))
+		}
+		b.Close()
 	}
 }
