@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -129,5 +130,82 @@ func TestKilledBeforeDirectorySync(t *testing.T) {
 			all(c, n, written)
 			must(t, db.Close())
 		}
+	}
+}
+
+// TestKilledInReplay: a store was closed in order, with more in its log than the next open has memory
+// for. That open flushes in its replay, and is killed before each sync of a partition's directory in
+// turn. The store must not pass for one whose names are all durable: the open that follows lets the
+// log go, and the power is cut.
+func TestKilledInReplay(t *testing.T) {
+	ctx := context.Background()
+	const documents = 200
+	options := func(fsys vfs.FS) *Options {
+		o := testOptions(fsys)
+		o.LogFileBytes, o.LogBytes, o.FileBytes = 4<<20, 64<<20, 4<<20
+		return o
+	}
+	inPartition := func(call vfs.Call, op vfs.Op) bool {
+		return call.Op == op && strings.HasPrefix(call.Name, manifest.PartitionsDir+"/")
+	}
+	all := func(c *Container, n int) {
+		t.Helper()
+		for i := range documents {
+			if _, err := c.Read(ctx, StringKey("a"), fmt.Sprint(i)); err != nil {
+				t.Fatalf("killed before sync %d: document %d of %d: %v", n, i, documents, err)
+			}
+		}
+	}
+	closed := vfs.NewMem()
+	faulty := vfs.NewFaulty(closed)
+	o := options(faulty)
+	o.MemoryBudget, o.memtableBytes = 1<<30, 64<<20
+	db, c := openStore(t, o)
+	for i := range documents {
+		upsert(t, c, fmt.Sprint(i), 64<<10)
+	}
+	faulty.SetHook(func(call vfs.Call) error {
+		if inPartition(call, vfs.OpCreate) {
+			return errInjected
+		}
+		return nil
+	})
+	if err := db.Close(); !errors.Is(err, errInjected) || !db.storeManifest.state.Clean {
+		t.Fatalf("close: %v, clean: %v", err, db.storeManifest.state.Clean)
+	}
+	for n := 1; ; n++ {
+		mem := closed.Clone()
+		faulty := vfs.NewFaulty(mem)
+		var killed *vfs.Mem
+		syncs := 0
+		faulty.SetHook(func(call vfs.Call) error {
+			if inPartition(call, vfs.OpSyncDir) {
+				syncs++
+			}
+			if syncs < n {
+				return nil
+			}
+			if killed == nil {
+				killed = mem.Kill()
+			}
+			return vfs.ErrStopped
+		})
+		db, err := Open(ctx, "mem", options(faulty))
+		if killed == nil {
+			must(t, err)
+			must(t, db.Close())
+			if n < 3 {
+				t.Fatalf("the directory of the partition is synced %d times, want one for a flush in the replay and one at its end", n-1)
+			}
+			return
+		}
+		db, c := openStore(t, options(killed))
+		all(c, n)
+		must(t, db.Flush(ctx))
+		cut := killed.Crash(vfs.CrashOptions{Keep: vfs.KeepNone})
+		must(t, db.Close())
+		db, c = openStore(t, options(cut))
+		all(c, n)
+		must(t, db.Close())
 	}
 }

@@ -31,7 +31,8 @@ import (
 //  4. Replay the log into memtables, except for records up to a partition's flushed
 //     sequence. Damage before the synced-up-to mark ends the open. If
 //     the memtables get full and must be flushed, without an index (reindex.go), the log
-//     is first read through to its end, so that an open that fails has flushed nothing.
+//     is first read through to its end, so that an open that fails has flushed nothing, and
+//     "not clean" is stored, so that the next open makes the names of the flush durable.
 //  5. Store in the store manifest the valid length of the old log files, "not
 //     clean", a new sequence limit, and no intent of a reshape.
 //     Commit point of the recovery: after a crash before it, recovery starts from
@@ -138,7 +139,8 @@ func (db *DB) open(ctx context.Context) error {
 // that then took the manifest away would lose their data. Other steps make the
 // remaining names durable: a partition's directory is synced before the store
 // manifest names it, log files by wal.PrepareRecovery, and the store manifest's own name when
-// the next generation is stored. After a clean close all names are durable.
+// the next generation is stored. After a clean close all names are durable, and an open
+// writes no manifest of a partition before it has stored that the store is not clean.
 func (db *DB) syncNames(ctx context.Context, state *manifest.Store) error {
 	if state.Clean {
 		return nil

@@ -34,6 +34,15 @@ func (db *DB) replay(ctx context.Context, state *manifest.Store) (*wal.Recovery,
 			if _, err := wal.Recover(ctx, db.env.FS, manifest.LogDir, st, db.logOptions(), func(*wal.Record) error { return nil }); err != nil {
 				return err
 			}
+			// A kill leaves names of manifests that are not durable. The next open must not
+			// take them for those of a clean close: see syncNames.
+			if state.Clean {
+				e := state.Edit()
+				e.Clean = false
+				if err := db.storeManifest.dir.Edit(state, e); err != nil {
+					return err
+				}
+			}
 			checked = true
 		}
 		return db.env.MakeRoom(ctx, physicals(db.partitions()), db.opts.atOnce)
