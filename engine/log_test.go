@@ -188,3 +188,53 @@ func TestLogFilesRemovedLater(t *testing.T) {
 		t.Errorf("%d files stay", n)
 	}
 }
+
+// TestOpenWithLogThatStays: that log files cannot be removed keeps nobody from the store, and is told.
+// Where the outcome of a manifest is unknown, the open fails.
+func TestOpenWithLogThatStays(t *testing.T) {
+	mem := vfs.NewMem()
+	for range logretention.MostFiles {
+		_, c := openStore(t, testOptions(mem))
+		upsert(t, c, "x", 10)
+		mem = mem.Kill()
+	}
+	open := func(hook func(vfs.Call) error) (*vfs.Faulty, *DB, error) {
+		faulty := vfs.NewFaulty(mem.Clone())
+		faulty.SetHook(hook)
+		db, err := Open(t.Context(), "mem", testOptions(faulty))
+		faulty.SetHook(nil)
+		return faulty, db, err
+	}
+	met := 0
+	faulty, db, err := open(func(call vfs.Call) error {
+		if (call.Op == vfs.OpRename || call.Op == vfs.OpRemove) && call.Name == manifest.LogDir+"/"+wal.FileName(1) {
+			met++
+			return errInjected
+		}
+		return nil
+	})
+	must(t, err)
+	if n := db.Stats().BackgroundErrors; met == 0 || n != 1 {
+		t.Errorf("%d calls failed, %d background errors", met, n)
+	}
+	must(t, db.Close())
+	_, c := openStore(t, testOptions(faulty))
+	must(t, second(c.Read(t.Context(), StringKey("a"), "x")))
+
+	renames := 0
+	_, db, err = open(func(call vfs.Call) error {
+		if _, ok := manifest.ParseName(call.To); !ok || call.Op != vfs.OpRename {
+			return nil
+		}
+		if renames++; renames == 2 { // that the log begins later
+			return errInjected
+		}
+		return nil
+	})
+	if err == nil {
+		db.Close()
+	}
+	if renames != 2 || !errors.Is(err, errInjected) {
+		t.Errorf("%d manifests, %v", renames, err)
+	}
+}

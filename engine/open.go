@@ -119,8 +119,11 @@ func (db *DB) open(ctx context.Context) error {
 	if err := db.sweep(); err != nil {
 		return err
 	}
-	if err := db.retention.Hold(); err != nil && !errors.Is(err, ErrDiskFull) { // it is tried again later
-		return err
+	if err := db.retention.Hold(); err != nil {
+		if db.writable() != nil {
+			return err
+		}
+		db.backgroundError("shrink the log", err) // it is tried again later
 	}
 	for c := range db.containers.Load().Values() {
 		c.divide()
