@@ -238,3 +238,23 @@ func TestOpenWithLogThatStays(t *testing.T) {
 		t.Errorf("%d manifests, %v", renames, err)
 	}
 }
+
+// TestReleaseLogAfterInheritance: the files of the log that an inheritance needed go when it ends.
+func TestReleaseLogAfterInheritance(t *testing.T) {
+	s := newSplitStore(t, byK, func(o *Options) { o.keepInheritance = true })
+	for i := range 20 {
+		s.put(i, fmt.Sprint(i), "text")
+	}
+	s.split(0, nil)
+	must(t, s.db.log.Rotate())
+	must(t, s.db.retention.Release())
+	if got := s.db.log.First(); got == s.db.log.Newest() {
+		t.Fatalf("the log begins with file %d, though it is inherited", got)
+	}
+	if wait := s.db.endInheritances(); wait != 0 {
+		t.Fatal("an inheritance is left")
+	}
+	if got, newest := s.db.log.First(), s.db.log.Newest(); got != newest {
+		t.Errorf("the log begins with file %d of %d", got, newest)
+	}
+}

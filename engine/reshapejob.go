@@ -196,13 +196,21 @@ const inheritRetry = 10 * time.Second
 // or after an error. It returns how long to wait before the next try; 0: there is
 // nothing to try again.
 func (db *DB) endInheritances() (wait time.Duration) {
+	ended := false
 	for _, p := range db.partitions() {
 		if db.failure.Load() != nil {
 			return 0
 		}
+		inherits := len(p.Inherited()) > 0
 		if err := p.EndInheritance(db.work.Context()); err != nil {
 			db.backgroundError("end an inheritance", err)
 			wait = inheritRetry
+		}
+		ended = ended || inherits && len(p.Inherited()) == 0
+	}
+	if ended {
+		if err := db.retention.Release(); err != nil {
+			db.backgroundError("release log files", err)
 		}
 	}
 	return wait

@@ -105,15 +105,22 @@ func (k *Keeper) Release() error {
 func (k *Keeper) Hold() error {
 	log := k.Env.Log
 	end := log.Newest()
+	released := false // the log knows only as of the last release which streams are needed
 	for k.Env.Work.Context().Err() == nil && log.First() < end {
 		now := log.Stats()
 		if int64(now.Files) <= MostFiles+2*now.Bytes/k.FileBytes && (now.Bytes <= k.Budget || now.Bytes <= 2*k.tableBytes()) {
 			return nil
 		}
-		more, err := k.shrink()
+		more, err := true, error(nil)
+		if released {
+			more, err = k.shrink()
+		} else {
+			err = k.Release()
+		}
 		if err != nil || !more {
 			return err
 		}
+		released = true
 	}
 	return nil
 }

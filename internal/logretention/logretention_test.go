@@ -113,6 +113,26 @@ func TestHold(t *testing.T) {
 	}
 }
 
+// TestHoldNotNeeded: what a partition has ceased to inherit since the log was last released does
+// not keep Hold from the files that follow.
+func TestHoldNotNeeded(t *testing.T) {
+	k := newKeeping(t, 2)
+	parent, child := k.parts[0], k.parts[1]
+	k.write(parent, 10)
+	k.parts = k.parts[1:]
+	child.Inherits.Store(&[]manifest.Inherited{{Stream: uint32(parent.ID)}})
+	for range MostFiles + 2 {
+		k.write(child, 10)
+	}
+	k.OK(k.Release())
+	child.Inherits.Store(nil)
+	end := k.Log.Newest()
+	k.OK(k.Hold())
+	if got := k.Log.First(); got < end {
+		t.Errorf("the log begins with file %d, was at %d", got, end)
+	}
+}
+
 // TestHoldFull: however many files a log has, it is left alone within its budget if they are full.
 func TestHoldFull(t *testing.T) {
 	k := newKeeping(t, 1)
