@@ -150,6 +150,6 @@ func (s *scanner) readAll(fn func(*Record) error) error {
 		if verdict = s.judge(); verdict == nil {
 			return nil
 		}
-		s.valid, s.found.reason, s.found.torn, s.found.lost = 0, "", 0, 0
+		s.again()
 	}
 }

@@ -265,16 +265,17 @@ func (r *reader) file(n uint64, durable, last bool) (ended bool, err error) {
 			s.rewind()
 		}
 	}
-	if err := r.deliver(s, state.Streams, vouched); err != nil {
+	deliver := func() error { return r.deliver(s, state.Streams, vouched) }
+	if open && !r.opts.Unsettled {
+		err = r.toEnd(s, deliver)
+		end = s.found
+	} else {
+		err = deliver()
+	}
+	if err != nil {
 		return false, err
 	}
 	if open {
-		if !r.opts.Unsettled {
-			if err := r.endOf(s); err != nil {
-				return false, err
-			}
-			end = s.found
-		}
 		ended = !end.sealed
 		if ended && !last && end.reason == "" {
 			end.reason = "the records end without a seal, others follow in later files"
@@ -352,25 +353,41 @@ func (r *reader) findEnd(s *scanner) error {
 
 // verify reads a file that may end anywhere and finds where it ends.
 func (r *reader) verify(s *scanner) error {
-	for {
-		if err := r.ctx.Err(); err != nil {
-			return err
+	return r.toEnd(s, func() error {
+		for {
+			if err := r.ctx.Err(); err != nil {
+				return err
+			}
+			if _, ok, err := s.next(); err != nil || !ok {
+				return err
+			}
 		}
-		if _, ok, err := s.next(); err != nil {
-			return err
-		} else if !ok {
-			break
-		}
-	}
-	return r.endOf(s)
+	})
 }
 
-// endOf looks behind the last record that s has read.
-func (r *reader) endOf(s *scanner) error {
-	if err := s.beyond(r.ctx); err != nil {
-		return err
+// toEnd reads a file that may end anywhere. read takes the records from s up to the first
+// that fails, and toEnd looks behind that one. Where damage is found it looks again: a writer
+// may have written the record since its place was read, and synced it before it wrote the
+// one that vouches for it. So what is not there at the second look is damage. In a file that
+// nobody writes to, the second look finds what the first one found, and the verdict stays.
+func (r *reader) toEnd(s *scanner, read func() error) error {
+	var verdict error
+	for {
+		end := s.found.end
+		if err := read(); err != nil {
+			return err
+		}
+		if verdict != nil && s.found.end == end {
+			return verdict
+		}
+		if err := s.beyond(r.ctx); err != nil {
+			return err
+		}
+		if verdict = s.judge(); verdict == nil {
+			return nil
+		}
+		s.again()
 	}
-	return s.judge()
 }
 
 // settle makes durable the records that s has found in a file and no mark vouches for,

@@ -280,6 +280,11 @@ func (s *scanner) rewind() {
 	s.found = scanned{end: fileHeaderBytes, mark: fileHeaderBytes}
 }
 
+// again makes the scanner read anew at found.end, where it found no record.
+func (s *scanner) again() {
+	s.valid, s.found.reason, s.found.torn, s.found.lost = 0, "", 0, 0
+}
+
 // refresh makes the scanner read from the first record again. What lies behind the mark
 // is then read from the disk, unless it is still to be written: a failed sync leaves
 // bytes in the cache that are not on it.

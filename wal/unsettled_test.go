@@ -1,6 +1,7 @@
 package wal
 
 import (
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -107,6 +108,59 @@ func TestUnsettledBesideWriter(t *testing.T) {
 		wantEntries(t, lasting, got)
 		got, _ = mustReplay(t, beside, st, unsettled(2))
 		wantEntries(t, got, append([]entry{first}, more...))
+	}
+}
+
+// TestRecoverWhileWriting: behind the place where a reader found no record, records appear
+// that vouch for it. If the record is there at a second look the reader goes on; if it is
+// not, that is damage.
+func TestRecoverWhileWriting(t *testing.T) {
+	mem, st, o := newMem(t), State{}, smallOptions(1)
+	o.FirstFileBytes, o.MaxFileBytes = 1<<20, 1<<20 // the search beyond reads anew: the window is smaller
+	l, _ := mustOpen(t, mem, &st, o)
+	var all []entry
+	write := func(n int) {
+		for range n {
+			e, pos := put(t, l, 1, filler(len(all), 40))
+			all = append(all, e)
+			must(t, l.Wait(pos, true))
+		}
+	}
+	write(10)
+	stop := l.mu.offset
+	before, err := mem.ReadFile(name(1))
+	must(t, err)
+	before[stop+1024] = 1 // a page with data: the search goes through it
+	write(5)
+	after, err := mem.ReadFile(name(1))
+	must(t, err)
+	hole := slices.Concat(before[:stop+32], after[stop+32:])
+	for _, o := range []Options{smallOptions(2), unsettled(2)} {
+		for _, appears := range [][]byte{hole, after} {
+			must(t, mem.WriteFile(name(1), before))
+			faulty, reads := vfs.NewFaulty(mem), 0
+			faulty.SetHook(func(c vfs.Call) error {
+				if c.Op == vfs.OpRead {
+					if reads++; reads == 3 { // the header, the records, the search beyond
+						return mem.WriteFile(name(1), appears)
+					}
+				}
+				return nil
+			})
+			got, rec, err := replay(faulty, st, o)
+			if reads < 4 {
+				t.Errorf("%d reads: the place was not looked at again", reads)
+			}
+			if &appears[0] == &hole[0] {
+				wantCorrupt(t, err, name(1), stop, "a hole")
+				continue
+			}
+			must(t, err)
+			wantEntries(t, got, all)
+			if rec.TornFile != 0 || rec.Dropped != (Dropped{}) || rec.Closed[0].Length != l.mu.offset {
+				t.Errorf("unsettled %v: %+v", o.Unsettled, rec)
+			}
+		}
 	}
 }
 
