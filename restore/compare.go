@@ -3,6 +3,7 @@ package restore
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"iter"
 	"strings"
 	"time"
@@ -30,7 +31,7 @@ func (s *session) judge(want, have *engine.Item) change {
 		return remove
 	case have == nil:
 		return create
-	case bytes.Equal(want.Body, have.Body) && sameExpiry(want.Expires, have.Expires):
+	case bytes.Equal(want.Body, have.Body) && sameExpiry(s.expires(want), have.Expires):
 		return none
 	}
 	return replace
@@ -38,7 +39,35 @@ func (s *session) judge(want, have *engine.Item) change {
 
 // expired says whether an item of the backup has expired since.
 func (s *session) expired(want *engine.Item) bool {
-	return want != nil && !want.Expires.IsZero() && !want.Expires.After(s.o.Now())
+	return want != nil && !s.expires(want).IsZero() && !s.expires(want).After(s.o.Now())
+}
+
+// unsaid is the default time to live of the temporary store where that of the container is
+// NoExpiry. Items that go by the default then differ from those that live for ever by
+// themselves. None has it as a time of its own.
+const unsaid = 200*365*24*time.Hour + 12_345*time.Millisecond
+
+// unsaid says that an item of the backup has no time to live of its own, where the default is
+// NoExpiry.
+func (s *session) unsaid(want *engine.Item) bool {
+	return s.follows && s.ttl == engine.NoExpiry && want.Expires.Equal(want.Modified.Add(unsaid))
+}
+
+// expires returns when an item of the backup expires, zero: never.
+func (s *session) expires(want *engine.Item) time.Time {
+	if s.unsaid(want) {
+		return time.Time{}
+	}
+	return want.Expires
+}
+
+// sameDefault says, after a scan, whether the container has gone by the default time to live
+// by which the items of the backup are judged.
+func (s *session) sameDefault() error {
+	if now := s.to.Def().DefaultTTL; s.follows && now != s.ttl {
+		return fmt.Errorf("%w: the default time to live has become %v, it was %v when the restore began", engine.ErrConflict, now, s.ttl)
+	}
+	return nil
 }
 
 // sameExpiry says whether two items expire at the same time. An item that was restored
@@ -65,7 +94,7 @@ func (s *session) compare() (size int64, err error) {
 	key := int64(len(s.key.Encoded()))
 	err = s.patiently(func() error {
 		s.result, size = Result{}, 0
-		return merge(s.stored(""), snapshot.Scan(s.ctx, s.key, engine.IDRange{}, nil), func(id string, want, have *engine.Item) error {
+		err := merge(s.stored(""), snapshot.Scan(s.ctx, s.key, engine.IDRange{}, nil), func(id string, want, have *engine.Item) error {
 			if s.expired(want) {
 				want = nil
 			}
@@ -81,6 +110,10 @@ func (s *session) compare() (size int64, err error) {
 			}
 			return nil
 		})
+		if err == nil {
+			err = s.sameDefault()
+		}
+		return err
 	})
 	return size, err
 }

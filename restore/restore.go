@@ -11,6 +11,7 @@ import (
 
 	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/internal/backup"
+	"github.com/cleavestore/cleave/internal/definition"
 	"github.com/cleavestore/cleave/internal/jsondoc"
 	"github.com/cleavestore/cleave/internal/synthetickey"
 	"github.com/cleavestore/cleave/internal/vfs"
@@ -67,14 +68,15 @@ func (r *Result) changes() int64 { return r.Created + r.Replaced + r.Deleted }
 //
 // What is restored are new writes: they have new etags, sequences and times, change feeds
 // show them, and throughput is consumed; where that is limited the restore waits. Items
-// keep the time at which they expire, to the second. Limits of the logical partition are not
-// changed. The package document says what a crash leaves, and that the same call completes a
+// keep the time at which they expire, to the second. With MutableTTL in both containers that is
+// the time under the present default of the container, not under that of the backup. Limits of
+// the logical partition are not changed. The package document says what a crash leaves, and that the same call completes a
 // restore that was broken off.
 //
 // Errors, beside those of Update: ErrExists, ErrNotFound if the backup has no item of the key,
 // ErrNoContainer, ErrInvalid if the containers do not match, *ConflictError, those of
 // engine.Restore about the backup, and ErrConflict if another writer changes the same items
-// again and again.
+// again and again, or the default time to live meanwhile.
 func LogicalPartition(ctx context.Context, c *engine.Container, key engine.PartitionKey, r io.Reader, o *Options) (Result, error) {
 	s := session{ctx: ctx, to: c, key: key}
 	if o != nil {
@@ -99,6 +101,8 @@ type session struct {
 	from      *engine.Container // of the temporary store
 	result    Result
 	progress  Progress
+	ttl       time.Duration   // the DefaultTTL of the container
+	follows   bool            // in both containers items follow the default: both go by ttl
 	differing int64           // items that differed when they were compared
 	evicted   map[string]bool // ids that were deleted to be written again
 }
@@ -114,6 +118,7 @@ func (s *session) run(r io.Reader) (err error) {
 	case def.Replicated:
 		return engine.ErrReplicated
 	}
+	s.ttl = def.DefaultTTL
 	s.random = def.Synthetic != nil && def.Synthetic.Suffixes > 0 && def.Synthetic.SuffixOf == ""
 	if def.HashVersion == 1 {
 		s.key = s.key.OfVersion(1)
@@ -147,6 +152,7 @@ func (s *session) run(r io.Reader) (err error) {
 	if err = match(s.from.Def(), def); err != nil {
 		return err
 	}
+	s.follows = def.MutableTTL && s.from.Def().MutableTTL
 	bytes, err := s.compare()
 	if err != nil {
 		return err
@@ -186,7 +192,15 @@ func (s *session) extract(dir string, r io.Reader) (*engine.DB, error) {
 	if named, ok := r.(interface{ Name() string }); ok {
 		input.name = named.Name()
 	}
-	if err = backup.RestorePlace(s.ctx, fsys, name, input, backup.Place{Container: s.to.Name(), At: s.key.EPK()}); err != nil {
+	place := backup.Place{Container: s.to.Name(), At: s.key.EPK()}
+	if s.to.Def().MutableTTL {
+		ttl := s.ttl
+		if ttl == engine.NoExpiry {
+			ttl = unsaid
+		}
+		place.DefaultTTL = new(definition.Millis(ttl))
+	}
+	if err = backup.RestorePlace(s.ctx, fsys, name, input, place); err != nil {
 		return nil, err
 	}
 	return engine.Open(s.ctx, filepath.Join(dir, name), &engine.Options{ReadOnly: true, RefuseDamaged: true})

@@ -186,6 +186,9 @@ func (t *transaction) try(tx *engine.Tx) error {
 		t.last = id
 		return nil
 	})
+	if err == nil {
+		err = s.sameDefault()
+	}
 	t.end = err == nil && !stopped
 	return err
 }
@@ -209,7 +212,7 @@ func (t *transaction) write(tx *engine.Tx, kind change, id string, want *engine.
 func (s *session) options(want *engine.Item) *engine.WriteOptions {
 	o := new(engine.WriteOptions)
 	switch {
-	case s.to.Def().DefaultTTL == 0:
+	case s.to.Def().DefaultTTL == 0, s.unsaid(want):
 	case want.Expires.IsZero():
 		o.TTL = engine.NoExpiry
 	default:

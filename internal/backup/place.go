@@ -14,6 +14,9 @@ import (
 type Place struct {
 	Container string // its name
 	At        partmap.EPK
+	// DefaultTTL, in milliseconds, is the default time to live that the container gets in the
+	// store if it can be changed there (manifest.Container.MutableTTL); nil: that of the backup.
+	DefaultTTL *int64
 }
 
 // RestorePlace is Restore, and writes only those segment files that may have items at one
@@ -65,6 +68,16 @@ func (p *Place) within(f *manifest.File) bool {
 	from, minErr := partmap.EPKFromBytes(f.Min)
 	to, maxErr := partmap.EPKFromBytes(f.Max)
 	return minErr != nil || maxErr != nil || partmap.Range{Min: from, Max: to}.Contains(&p.At)
+}
+
+// setTTL changes the default time to live of the container.
+func (p *Place) setTTL(state *manifest.Store) {
+	state.Containers = slices.Clone(state.Containers)
+	for i := range state.Containers {
+		if m := &state.Containers[i]; m.Name == p.Container && m.MutableTTL && p.DefaultTTL != nil {
+			m.DefaultTTL = *p.DefaultTTL
+		}
+	}
 }
 
 // prune takes the files out of the manifests of partitions that were passed over.

@@ -84,6 +84,16 @@ func TestRestorePlace(t *testing.T) {
 			t.Errorf("partition %d: %+v", p.ID, files.Runs)
 		}
 	}
+	for _, mutable := range []bool{false, true} {
+		c, place, ttl := catalogOf(1, 5, nil), placeAt(t, "c", 0x50), int64(77)
+		c.Store.Containers = append(c.Store.Containers, manifest.Container{ID: 9, Name: "other", DefaultTTL: 5, MutableTTL: true})
+		c.Store.Containers[0].MutableTTL, place.DefaultTTL = mutable, &ttl
+		state := c.Store
+		place.setTTL(&state)
+		if got := state.Containers; (got[0].DefaultTTL == ttl) != mutable || got[len(got)-1].DefaultTTL != 5 || c.Store.Containers[0].DefaultTTL == ttl {
+			t.Errorf("mutable %v: defaults %+v", mutable, got)
+		}
+	}
 	for i := len(full) - 1; i < len(streams); i += 7 {
 		damaged := slices.Clone(streams)
 		damaged[i] ^= 1

@@ -262,6 +262,7 @@ func (s *restorer) finish(ctx context.Context) error {
 			}
 		}
 		s.only.prune(s.catalog.Partitions, s.have)
+		s.only.setTTL(&state)
 	}
 	if err := s.nameFiles(ctx); err != nil {
 		return err
