@@ -4,8 +4,11 @@ import (
 	"bytes"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/cleavestore/cleave/internal/cli"
 )
 
 // TestEdit makes, fills, changes and empties a store by commands alone.
@@ -84,6 +87,30 @@ func TestPutLines(t *testing.T) {
 	status, _, stderr = runInput(t, `{"id":"a","k":1}`+"\n"+`{"id":2}`+"\n", "put", dir, "c")
 	if status != 2 || !strings.Contains(stderr, "line 2, column 7") || !strings.Contains(stderr, "1 document written") {
 		t.Errorf("status %d: %s", status, stderr)
+	}
+}
+
+// TestPutCreate: --create refuses a document that is there, in a container of either kind.
+func TestPutCreate(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "store")
+	clean(t, "create", dir, "docs", "--partition-key", "/k")
+	clean(t, "create", dir, "blobs", "--partition-key", "/k", "--opaque")
+	for _, args := range [][]string{{"put", dir, "docs", `{"id":"x","k":"a","n":%d}`}, {"put", dir, "blobs", "bytes %d", "--key", `"a"`, "--id", "x"}} {
+		put := func(n int) (status int, stderr string) {
+			list := append(slices.Clone(args), "--create")
+			list[3] = fmt.Sprintf(args[3], n)
+			status, _, stderr = runInput(t, "", list...)
+			return status, stderr
+		}
+		if status, stderr := put(1); status != 0 {
+			t.Fatal(stderr)
+		}
+		if status, stderr := put(2); status != cli.ExitUsage || !strings.Contains(stderr, "exists") {
+			t.Errorf("%v: status %d: %s", args, status, stderr)
+		}
+		if got := clean(t, "get", dir, args[2], `"a"`, "x"); strings.TrimSpace(got) != fmt.Sprintf(args[3], 1) {
+			t.Errorf("%v: it is now %s", args, got)
+		}
 	}
 }
 

@@ -262,6 +262,14 @@ func (c *Put) putOpaque(ctx context.Context, env *command.Environment, container
 		body = []byte(*c.Document)
 	}
 	return patiently(ctx, func() error { // not all of the command: standard input is read once
+		if c.Create { // this process has the store's lock: nobody writes in between
+			switch _, err := container.Read(ctx, key, c.ID); {
+			case err == nil:
+				return fmt.Errorf("a document with this key and id: %w", engine.ErrExists)
+			case !errors.Is(err, engine.ErrNotFound):
+				return err
+			}
+		}
 		meta, err := container.Put(ctx, key, c.ID, body, nil)
 		done.Documents, done.Charge = 1, meta.Charge
 		return err
