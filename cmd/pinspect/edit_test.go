@@ -3,10 +3,13 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
+	"testing/iotest"
 
 	"github.com/cleavestore/cleave/internal/cli"
 )
@@ -110,6 +113,29 @@ func TestPutCreate(t *testing.T) {
 		}
 		if got := clean(t, "get", dir, args[2], `"a"`, "x"); strings.TrimSpace(got) != fmt.Sprintf(args[3], 1) {
 			t.Errorf("%v: it is now %s", args, got)
+		}
+	}
+}
+
+// TestPutFailures: wrong input is wrong usage, an input that cannot be read is not.
+func TestPutFailures(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "store")
+	clean(t, "create", dir, "c", "--partition-key", "/k")
+	const first = `{"id":"1","k":"a"}` + "\n"
+	for name, test := range map[string]struct {
+		input io.Reader
+		want  int
+	}{
+		"no JSON":       {strings.NewReader(first + `{"id":`), cli.ExitUsage},
+		"no id":         {strings.NewReader(first + `{"k":"a"}`), cli.ExitUsage},
+		"long":          {strings.NewReader(first + strings.Repeat("x", 5<<20)), cli.ExitUsage},
+		"read failed":   {io.MultiReader(strings.NewReader(first), iotest.ErrReader(syscall.EIO)), exitCannotOpen},
+		"nothing wrong": {strings.NewReader(first), 0},
+	} {
+		var out, errs bytes.Buffer
+		status := execute(t.Context(), []string{"put", dir, "c"}, &environment{stdin: test.input, stdout: &out, stderr: &errs})
+		if status != test.want || test.want != 0 && (!strings.Contains(errs.String(), "1 document written, then: ") || !strings.Contains(errs.String(), "standard input: line ")) {
+			t.Errorf("%s: status %d, want %d: %s", name, status, test.want, &errs)
 		}
 	}
 }

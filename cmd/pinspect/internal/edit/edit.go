@@ -299,7 +299,10 @@ func (c *Put) load(ctx context.Context, env *command.Environment, container *eng
 	done.Documents = stats.Committed
 	var refused *engine.InputError
 	if errors.As(err, &refused) {
-		err = cli.Usage(lines.Refused(err))
+		err = lines.Refused(err)
+		if errors.As(err, new(*jsondoc.Error)) || errors.Is(err, workload.ErrLineTooLong) {
+			err = cli.Usage(err) // as what asUsage finds; not a read that failed, a full disk
+		}
 	}
 	if err != nil {
 		return fmt.Errorf("%s written, then: %w", humanize.Plural(stats.Committed, "document", "documents"), err)
