@@ -11,6 +11,7 @@ import (
 	"testing"
 	"testing/iotest"
 
+	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/internal/cli"
 )
 
@@ -169,6 +170,40 @@ func TestSpaceAndCompact(t *testing.T) {
 	v = objects(t, clean(t, "space", dir, "--json"))[0]
 	if after := v["disk_bytes"].(map[string]any)["segments"].(float64); after >= before {
 		t.Errorf("segments had %v bytes, have %v after a seventh was deleted", before, after)
+	}
+}
+
+// TestSpaceOfSplit: after a split each half has the files of the whole. What is foreign to one
+// of them is the other's, and no compaction gives it back.
+func TestSpaceOfSplit(t *testing.T) {
+	ctx := t.Context()
+	dir := filepath.Join(t.TempDir(), "store")
+	db, err := engine.Open(ctx, dir, &engine.Options{TrimBytesPerSecond: 1}) // no trim ends before it is closed
+	check(t, err)
+	c, err := db.CreateContainer(ctx, "c", engine.ContainerDef{PartitionKey: []string{"/k"}})
+	check(t, err)
+	for i := range 4_000 {
+		_, err = c.Upsert(ctx, fmt.Appendf(nil, `{"id":"%d","k":"k%d","text":"%064x"}`, i, i, i*i*7919), &engine.WriteOptions{Durability: engine.Buffered})
+		check(t, err)
+	}
+	check(t, db.Compact(ctx))
+	job, err := c.Split(ctx, c.Partitions()[0].ID, nil)
+	check(t, err)
+	check(t, job.Wait(ctx))
+	check(t, db.Close())
+	space := func() (foreign, reclaimable, segments float64) {
+		v := objects(t, clean(t, "space", dir, "--json"))[0]
+		foreign = v["containers"].([]any)[0].(map[string]any)["foreign_bytes"].(float64)
+		return foreign, v["reclaimable_bytes"].(float64), v["disk_bytes"].(map[string]any)["segments"].(float64)
+	}
+	foreign, promised, before := space()
+	if foreign < before/2 {
+		t.Fatalf("%v of %v bytes are foreign", foreign, before)
+	}
+	clean(t, "compact", dir)
+	foreign, left, after := space()
+	if promised > before/20 || foreign != 0 || left != 0 || after < before*9/10 {
+		t.Errorf("%v of %v bytes were to be given back; a compaction left %v of %v, %v foreign", promised, before, left, after, foreign)
 	}
 }
 

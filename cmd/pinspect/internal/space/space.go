@@ -4,6 +4,7 @@ package space
 
 import (
 	"context"
+	"slices"
 
 	"github.com/cleavestore/cleave/cmd/pinspect/internal/command"
 	"github.com/cleavestore/cleave/cmd/pinspect/internal/layout"
@@ -20,7 +21,7 @@ type Command struct {
 
 // Help returns the long help text.
 func (*Command) Help() string {
-	return `Says what takes the space of a store. Of each container: its documents, the bytes of its files, and estimates of what in them is dead: overwritten, deleted and expired versions ("dead"), and parts of files that another physical partition has after a split ("foreign"). Then what is not of a container: replaced files that are there yet, the log, manifests. Last what holds dead versions back: settings of containers. Snapshots and other readers of a running process are in its Stats, its metrics and on its console.
+	return `Says what takes the space of a store. Of each container: its documents, the bytes of its files, and estimates of what in them is dead: overwritten, deleted and expired versions ("dead"), and parts of files that another physical partition has after a split ("foreign": a compaction gives them back once no other partition has them). Then what is not of a container: replaced files that are there yet, the log, manifests. Last what holds dead versions back: settings of containers. Snapshots and other readers of a running process are in its Stats, its metrics and on its console.
 
 Dead space is given back by compactions as the store is written to; pinspect compact does it at once.
 
@@ -34,7 +35,7 @@ type Report struct {
 	command.Header
 	Disk        layout.Space    `json:"disk_bytes"`
 	Obsolete    int64           `json:"obsolete_bytes"`    // of files that compactions have replaced and that are there yet
-	Reclaimable int64           `json:"reclaimable_bytes"` // an estimate: dead, foreign and obsolete
+	Reclaimable int64           `json:"reclaimable_bytes"` // an estimate: dead and obsolete, and of shared files what no partition has
 	Containers  []Container     `json:"containers"`
 	Holders     []engine.Holder `json:"holders,omitempty"` // what keeps dead versions
 }
@@ -74,7 +75,7 @@ func (c *Command) Run(ctx context.Context, env *command.Environment) error {
 	for i := range stats.Containers {
 		report.add(&stats.Containers[i])
 	}
-	report.Reclaimable += report.Obsolete
+	report.Reclaimable += report.Obsolete + unused(l)
 	for _, h := range stats.Holders {
 		if h.Container != "" { // the others are readers of this process
 			report.Holders = append(report.Holders, h)
@@ -100,8 +101,34 @@ func (r *Report) add(cs *engine.ContainerStats) {
 			c.DeadPart += int64(float64(p.FileBytes) * min(1, float64(p.Dead)/float64(versions)))
 		}
 	}
-	r.Reclaimable += c.DeadPart + c.Foreign
+	r.Reclaimable += c.DeadPart
 	r.Containers = append(r.Containers, c)
+}
+
+// unused estimates the bytes of shared files that lie outside the bounds of all partitions
+// that refer to them: what is foreign to one and another has is written anew, not given back.
+func unused(l *layout.Store) (sum int64) {
+	type file struct{ inode, number uint64 } // a copy of a file that could not be linked is a file of its own
+	left := make(map[file]int64)
+	for _, c := range l.Containers {
+		for _, p := range c.Partitions {
+			for _, s := range slices.Concat(p.Runs...) {
+				f := file{s.Inode, s.Ref.Number}
+				if _, ok := left[f]; !ok {
+					left[f] = s.Ref.Size
+				}
+				if s.Ref.Part != nil {
+					left[f] -= s.Ref.Part.Bytes
+				} else {
+					left[f] -= s.Ref.Size
+				}
+			}
+		}
+	}
+	for _, bytes := range left {
+		sum += max(0, bytes)
+	}
+	return sum
 }
 
 // print prints the report for people.
