@@ -249,6 +249,32 @@ func runInput(t *testing.T, input string, args ...string) (status int, stdout, s
 	return status, out.String(), errs.String()
 }
 
+// TestDiffOfHashVersions: containers that place keys by different versions of the hash differ
+// in that, and their documents are not compared: their orders have nothing in common.
+func TestDiffOfHashVersions(t *testing.T) {
+	ctx := t.Context()
+	var dirs []string
+	for version := range 3 { // 0 is 2
+		dir := filepath.Join(t.TempDir(), "store")
+		db, err := engine.Open(ctx, dir, nil)
+		check(t, err)
+		c, err := db.CreateContainer(ctx, "c", engine.ContainerDef{PartitionKey: []string{"/k"}, HashVersion: version})
+		check(t, err)
+		for i := range 5 {
+			_, err = c.Upsert(ctx, fmt.Appendf(nil, `{"id":"%d","k":"k%d"}`, i, i), nil)
+			check(t, err)
+		}
+		check(t, db.Close())
+		dirs = append(dirs, dir)
+	}
+	r := pinspect(t, "diff", dirs[1], dirs[2])
+	if r.status != exitFindings || !strings.Contains(r.stdout, "c: differs: json by /k (hash version 1) in A, json by /k (hash version 2) in B\n") ||
+		!strings.Contains(r.stdout, "0 documents compared: 0 only in A, 0 only in B") {
+		t.Errorf("status %d: %s%s", r.status, r.stdout, r.stderr)
+	}
+	clean(t, "diff", dirs[0], dirs[2])
+}
+
 // TestDiffOfPaths: containers are compared whose keys have the same paths, however they are written.
 func TestDiffOfPaths(t *testing.T) {
 	var dirs []string

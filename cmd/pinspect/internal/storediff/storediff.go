@@ -70,6 +70,9 @@ const (
 	differs = "differs"
 )
 
+// hashed says by which version of the hash keys are placed, by whether it is the old one.
+var hashed = map[bool]string{true: " (hash version 1)", false: " (hash version 2)"}
+
 // comparison is a run of the command.
 type comparison struct {
 	*Command
@@ -183,9 +186,14 @@ func (r *comparison) oneSided(ctx context.Context, c *engine.Container, what str
 func (r *comparison) containers(ctx context.Context, a, b *engine.Container) error {
 	defA, defB := a.Def(), b.Def()
 	sameKey := jsondoc.SamePaths(defA.PartitionKey, defB.PartitionKey) && (*synthetickey.Rule)(defA.Synthetic).Equal((*synthetickey.Rule)(defB.Synthetic))
+	textA, textB := defA.KeyText(), defB.KeyText()
+	if oldA, oldB := defA.HashVersion == 1, defB.HashVersion == 1; oldA != oldB {
+		sameKey = false // the keys themselves differ
+		textA, textB = textA+hashed[oldA], textB+hashed[oldB]
+	}
 	if defA.Kind != defB.Kind || !sameKey {
 		r.sum.Definitions++
-		if err := r.report(a.Name(), fmt.Sprintf("%s: %v by %s in A, %v by %s in B", differs, defA.Kind, defA.KeyText(), defB.Kind, defB.KeyText()), nil); err != nil {
+		if err := r.report(a.Name(), fmt.Sprintf("%s: %v by %s in A, %v by %s in B", differs, defA.Kind, textA, defB.Kind, textB), nil); err != nil {
 			return err
 		}
 		if !sameKey {
