@@ -117,7 +117,8 @@ func TestImportInterrupted(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	status, out, stderr := runInput(t, "", args...)
-	if status != exitFindings || !strings.Contains(stderr, "goes on behind record 200 ") || !strings.Contains(out, "300 documents read, 299 written") {
+	if status != exitFindings || !strings.Contains(stderr, "goes on behind record 200 ") || !strings.Contains(out, "300 documents read, 299 written") ||
+		!strings.Contains(stderr, "1 document was refused, in a run before this one") {
 		t.Errorf("status %d: %s%s", status, out, stderr)
 	}
 }

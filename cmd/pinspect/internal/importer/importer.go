@@ -97,12 +97,16 @@ type Done struct {
 // RejectedError says that some documents were refused.
 type RejectedError struct {
 	Rejected int64
-	First    error
+	First    error // of this run; nil: they were refused before the import was interrupted
 }
 
 // Error implements error.
 func (e *RejectedError) Error() string {
-	return fmt.Sprintf("%s refused, the first: %v", humanize.Plural(e.Rejected, "document was", "documents were"), e.First)
+	refused := humanize.Plural(e.Rejected, "document was", "documents were") + " refused"
+	if e.First == nil {
+		return refused + ", in a run before this one"
+	}
+	return fmt.Sprintf("%s, the first: %v", refused, e.First)
 }
 
 // Unwrap returns the reason of the first.
