@@ -244,6 +244,14 @@ func TestPartitions(t *testing.T) {
 			t.Errorf("largest %d: %v, want %d bytes", i+1, p, want)
 		}
 	}
+	// Those of one physical partition, though others have larger ones.
+	for _, p := range parts {
+		list := objects(t, clean(t, "partitions", s.dir, "--container", "cities", "--json", "--top", "2", "--partition", fmt.Sprint(p["id"])))
+		one, top := ofType(list, "partition"), ofType(list, "logical_partition")
+		if len(one) != 1 || one[0]["documents"] != p["documents"] || len(top) != min(2, int(p["logical_partitions"].(float64))) {
+			t.Errorf("partition %v: %v, %v", p["id"], one, top)
+		}
+	}
 	if text := clean(t, "partitions", s.dir); strings.Contains(text, `"C1"`) || !strings.Contains(text, "largest logical partitions") {
 		t.Errorf("keys are shown, or no largest ones:\n%s", text)
 	}

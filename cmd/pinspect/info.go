@@ -216,7 +216,7 @@ func (c *infoCommand) collect(ctx context.Context, env *environment, f *layout.F
 			r.LastSeq = max(r.LastSeq, p.Visible)
 		}
 		if !info.Exact && (c.Count || info.RawBytes < survey.CheapBytes) {
-			counted, countErr := survey.TakeCensus(ctx, db, &cs, 0, line)
+			counted, countErr := survey.TakeCensus(ctx, db, &cs, 0, 0, line)
 			countErr = readFailure(countErr)
 			switch {
 			case countErr == nil:

@@ -149,7 +149,7 @@ func (c *partitionsCommand) container(ctx context.Context, db *engine.DB, cs *en
 		if limit < 0 {
 			limit = defaultTop
 		}
-		counted, damage = survey.TakeCensus(ctx, db, cs, limit, line)
+		counted, damage = survey.TakeCensus(ctx, db, cs, limit, c.Partition, line)
 		if damage = readFailure(damage); damage != nil && !errors.As(damage, new(findingError)) {
 			return nil, nil, damage
 		}

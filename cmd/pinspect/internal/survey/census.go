@@ -50,8 +50,9 @@ type Logical struct {
 }
 
 // TakeCensus reads the documents of a container at one snapshot. top is how
-// many of the largest logical partitions are kept.
-func TakeCensus(ctx context.Context, db *engine.DB, cs *engine.ContainerStats, top int, line *cli.Line) (*Census, error) {
+// many of the largest logical partitions are kept; only, if not 0, is the physical partition
+// of which documents are counted.
+func TakeCensus(ctx context.Context, db *engine.DB, cs *engine.ContainerStats, top int, only uint32, line *cli.Line) (*Census, error) {
 	result := &Census{Partitions: make([]Tally, len(cs.Partitions))}
 	largest := topHeap{limit: top}
 	var now Logical
@@ -63,6 +64,9 @@ func TakeCensus(ctx context.Context, db *engine.DB, cs *engine.ContainerStats, t
 		}
 	}
 	err := walkDocuments(ctx, db, cs, line, func(at int, it *engine.Item) {
+		if only != 0 && uint32(cs.Partitions[at].ID) != only {
+			return
+		}
 		if it.Key != now.Key {
 			finish()
 			now, last = Logical{Key: it.Key.Clone(), Partition: cs.Partitions[at].ID}, at

@@ -73,7 +73,7 @@ func TakeHeat(ctx context.Context, db *engine.DB, cs *engine.ContainerStats, o H
 		hottest = nil
 	}
 	finish := func() {
-		if now.Recent == 0 || o.Only != 0 && uint32(now.Partition) != o.Only {
+		if now.Recent == 0 {
 			return
 		}
 		h.Documents += now.Recent
@@ -92,6 +92,9 @@ func TakeHeat(ctx context.Context, db *engine.DB, cs *engine.ContainerStats, o H
 		}
 	}
 	err := walkDocuments(ctx, db, cs, line, func(at int, it *engine.Item) {
+		if o.Only != 0 && uint32(cs.Partitions[at].ID) != o.Only {
+			return
+		}
 		if it.Key != now.Key {
 			finish()
 			now = Hot{Key: it.Key.Clone(), Partition: cs.Partitions[at].ID}
