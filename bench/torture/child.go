@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -22,6 +23,7 @@ type task struct {
 	Dir      string
 	Ballast  string // a file that goes when the disk is full; empty: none
 	Failing  bool   // the device may fail writes for good
+	Cut      bool   // the power goes while the child works
 	Seed     uint64
 	Buffered bool
 	At       []int         // operations of each lane that the store has
@@ -29,6 +31,49 @@ type task struct {
 	Rate     float64       // operations a second, of all lanes; 0: as many as go
 	Pause    time.Duration // between disturbances
 	Sample   time.Duration // between samples of what the child uses; 0: none
+}
+
+// How a child ends that is not killed. 2 is that of the Go runtime.
+const (
+	exitPanic     = 2
+	exitError     = 3
+	exitViolation = 4
+)
+
+// violationMark begins what a child writes to standard error about a violation. It may be
+// killed before it ends by itself.
+const violationMark = "violation: "
+
+// fail ends a child at once, and says why.
+func fail(err error) {
+	if isViolation(err) {
+		fmt.Fprintln(os.Stderr, violationMark+err.Error())
+		os.Exit(exitViolation)
+	}
+	fmt.Fprintln(os.Stderr, err)
+	os.Exit(exitError)
+}
+
+var panicText = regexp.MustCompile(`(?m)^(panic|fatal error): `)
+
+// judge returns a violation if a child ended, by code or with a text on standard error, as one does
+// that has found something. excused says that its medium explains errors of calls. A
+// child that was killed has a negative code, and one that had nothing to say no text.
+func judge(code int, text string, excused bool) error {
+	switch {
+	case code == exitViolation || strings.HasPrefix(text, violationMark) || strings.Contains(text, "\n"+violationMark):
+		return violation("the child found: %s", text)
+	case code == exitPanic || panicText.MatchString(text):
+		return violation("the child panicked: %s", text)
+	case !excused && (code > 0 || text != ""):
+		return violation("the child failed with code %d: %s", code, text)
+	}
+	return nil
+}
+
+// judge is that of the end of the child, which wait has waited for.
+func (c *child) judge(excused bool) error {
+	return judge(c.cmd.ProcessState.ExitCode(), strings.TrimSpace(c.stderr.String()), excused)
 }
 
 // child is a process that carries out a task.

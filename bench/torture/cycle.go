@@ -47,6 +47,7 @@ type series struct {
 	setting setting
 	rng     *rand.Rand
 
+	longest      time.Duration // a child works, but for the end
 	seed         uint64
 	buffered     bool   // what the child writes in this cycle
 	models       models // of what the store holds
@@ -62,7 +63,7 @@ type series struct {
 }
 
 func newSeries(m medium, e end, st setting, seed uint64) *series {
-	return &series{medium: m, end: e, setting: st, rng: rand.New(rand.NewPCG(seed, uint64(e)))}
+	return &series{medium: m, end: e, setting: st, rng: rand.New(rand.NewPCG(seed, uint64(e))), longest: longest}
 }
 
 // cycle starts a child, ends it and checks what it leaves.
@@ -115,6 +116,9 @@ func (s *series) cycle(ctx context.Context) error {
 				}
 			}
 			is, err := checkStore(ctx, db, s.models, least, most, s.feed, s.rng.IntN(copies) == 0)
+			if err == nil && s.end == full {
+				err = s.takesWrites(ctx, db, is)
+			}
 			if err == nil {
 				s.models = is
 			}
@@ -123,6 +127,27 @@ func (s *series) cycle(ctx context.Context) error {
 		s.shown += s.feed.shown - before
 	}
 	return s.violated(errors.Join(err, clearBeside(dir)))
+}
+
+// takesWrites carries out an operation of each lane in a store whose disk was full and has
+// space again, and on its model.
+func (s *series) takesWrites(ctx context.Context, db *engine.DB, is models) error {
+	cs, err := openContainers(ctx, db, s.setting.def)
+	if err != nil {
+		return violation("there is space again: %w", err)
+	}
+	return cs.takeWrites(ctx, is)
+}
+
+func (cs containers) takeWrites(ctx context.Context, is models) error {
+	for _, l := range is {
+		op := l.next()
+		if err := cs.do(ctx, l, op); err != nil {
+			return violation("lane %d, operation %d, there is space again: %w", l.number, op.n, err)
+		}
+		l.apply(op)
+	}
+	return nil
 }
 
 // checkCopies looks at the backup and the checkpoint that a child has made.
@@ -177,7 +202,7 @@ func killed(err error) bool {
 // it had acknowledged by then.
 func (s *series) life(ctx context.Context) ([]int, error) {
 	dir := s.medium.dir()
-	t := task{Setting: s.setting.name, Dir: dir, Seed: s.seed, Buffered: s.buffered, At: s.models.at()}
+	t := task{Setting: s.setting.name, Dir: dir, Seed: s.seed, Buffered: s.buffered, Cut: s.end == cut, At: s.models.at()}
 	var wrapper []string
 	switch s.end {
 	case full, thin:
@@ -198,7 +223,7 @@ func (s *series) life(ctx context.Context) ([]int, error) {
 		return nil, err
 	}
 	hung := time.After(2 * time.Minute)
-	wait := time.After(time.Duration(s.rng.Int64N(int64(longest / 5))))
+	wait := time.After(time.Duration(s.rng.Int64N(int64(s.longest / 5))))
 	opened := s.mutant || s.rng.IntN(20) > 0 // else the end may come while the child opens the store
 	if opened {
 		wait = nil
@@ -208,12 +233,12 @@ func (s *series) life(ctx context.Context) ([]int, error) {
 	case <-hung:
 	case <-c.done:
 	case <-c.begun:
-		wait = time.After(time.Duration(s.rng.Int64N(int64(longest))))
+		wait = time.After(time.Duration(s.rng.Int64N(int64(s.longest))))
 		switch s.end {
 		case full, thin:
-			wait = time.After(2 * longest)
+			wait = time.After(2 * s.longest)
 		case atCall:
-			wait = time.After(8 * longest) // if it does not come to the call
+			wait = time.After(8 * s.longest) // if it does not come to the call
 		}
 		select {
 		case <-c.done:
@@ -230,7 +255,7 @@ func (s *series) life(ctx context.Context) ([]int, error) {
 		case wrong != nil:
 			return nil, wrong
 		case s.end == thin:
-			return c.last, nil // who cannot open a store on such a device ends
+			return c.last, c.judge(true) // who cannot open a store on such a device ends
 		case s.end == atCall && killed(ended):
 			s.atCalls++
 			return c.last, nil
@@ -248,6 +273,8 @@ func (s *series) life(ctx context.Context) ([]int, error) {
 			return nil, err
 		}
 	}
+	// What the child has found counts, though it was killed then. A lane that met an error of
+	// the medium may have ended the child before the kill.
 	_, wrong := c.kill()
-	return c.last, wrong
+	return c.last, errors.Join(wrong, c.judge(s.end == cut || s.end == thin))
 }

@@ -44,6 +44,11 @@
 // that a backup and a checkpoint that the child has completed hold such a state, too. Then the
 // next child goes on with the same store.
 //
+// What the child itself finds counts, whatever ends it: a wrong answer, damage that a
+// snapshot or a backup meets, an error that its medium does not explain. It says so and
+// exits at once, with status 4 for a violation and 3 for an error; a panic has 2. Only where a
+// power cut or a device that fails may be the cause is 3 none.
+//
 // TestOracle plants faults, and the oracle must report each as a violation. -mutant
 // makes the parent remove a document from each store before the check. A store with
 // a violation is copied, and the output names the copy.
@@ -68,7 +73,8 @@
 // # Full disks and devices
 //
 // A file takes all space but 2 MiB, until a write is refused. Then the file is removed, and
-// the store must take writes again, at the latest after the next open. For thin-ext4 and
+// the store must take writes again, at the latest after the next open: the parent carries out
+// an operation of each lane there, after the check. For thin-ext4 and
 // thin-btrfs the image lies, with holes, on a small tmpfs that is full: the file system
 // notices that by failed writes. After the end of the child there is space again, and
 // all writes that were acknowledged as synced must be there.
@@ -90,7 +96,8 @@
 // tenth to a quarter of it, within tolerances that the source gives with reasons.
 // The disk is measured after DB.Compact, when no container keeps versions for a time any more;
 // the wait for that does not count as time of the soak.
-// An interrupt ends a soak early, in order and with its table.
+// A measure without samples is a violation. An interrupt ends a soak early, in order and with
+// its table.
 //
 // Mounts and images are removed at the end, also after an interrupt.
 package main

@@ -21,10 +21,7 @@ const victimEnv = "CLEAVE_TORTURE_VICTIM"
 
 func main() {
 	if os.Getenv(victimEnv) != "" {
-		if err := victimMain(os.Args[1:]); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(3)
-		}
+		victimMain(os.Args[1:], nil)
 		return
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -39,14 +36,17 @@ func main() {
 	}
 }
 
-// victimMain is the child, whose argument is its task.
-func victimMain(args []string) error {
+// victimMain is the child, whose argument is its task. plant is that of runVictim.
+func victimMain(args []string, plant func(*victim)) {
 	signal.Ignore(os.Interrupt, syscall.SIGTERM) // the parent ends it
 	var t task
-	if err := json.Unmarshal([]byte(strings.Join(args, " ")), &t); err != nil {
-		return err
+	err := json.Unmarshal([]byte(strings.Join(args, " ")), &t)
+	if err == nil {
+		err = runVictim(context.Background(), t, plant)
 	}
-	return runVictim(context.Background(), t)
+	if err != nil {
+		fail(err)
+	}
 }
 
 // result is a row of the table.

@@ -163,6 +163,9 @@ func (c *liar) Query(ctx context.Context, s engine.Scope, q engine.Query) *engin
 }
 
 func (c *liar) Changes(ctx context.Context, s engine.Scope, from engine.ChangePosition, o *engine.ChangeOptions) iter.Seq2[engine.Change, error] {
+	if c.changed == nil {
+		return c.container.Changes(ctx, s, from, o)
+	}
 	return func(yield func(engine.Change, error) bool) {
 		for ch, err := range c.container.Changes(ctx, s, from, o) {
 			for _, shown := range c.changed(ch) {

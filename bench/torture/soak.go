@@ -67,6 +67,7 @@ type soaking struct {
 	feed       *consumer
 	samples    []sampled
 	violations []string
+	broken     bool // off, by an interrupt
 
 	lives, killed, operations int
 }
@@ -104,6 +105,7 @@ func soak(ctx context.Context, out io.Writer, st setting, length time.Duration, 
 			break
 		}
 	}
+	s.broken = ctx.Err() != nil
 	s.report()
 	return len(s.violations), nil
 }
@@ -172,6 +174,9 @@ func (s *soaking) life(ctx context.Context, ends time.Duration) error {
 	}
 	if early || ended != nil && !kills {
 		return violation("a child ended by itself, %v after the begin: %w", time.Since(s.begin).Round(time.Second), ended)
+	}
+	if err := c.judge(false); err != nil {
+		return err
 	}
 	s.lives++
 	if kills {
@@ -252,7 +257,9 @@ func (s *soaking) report() {
 		to, m := s.median(t.measure, took*5/6, took+time.Hour)
 		allowed, verdict := from*t.times+t.beyond, ""
 		if n == 0 || m == 0 {
-			verdict = "not measured"
+			if verdict = "not measured"; !s.broken {
+				s.violations = append(s.violations, t.measure+": not measured")
+			}
 		} else if to > allowed || t.times == 0 && from > allowed {
 			verdict = "more"
 			s.violations = append(s.violations, fmt.Sprintf("%s: %.2f after a tenth of the time, %.2f at the end", t.measure, from, to))

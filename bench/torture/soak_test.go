@@ -37,6 +37,25 @@ func TestSoakReport(t *testing.T) {
 	}
 }
 
+// TestSoakNotMeasured: a measure that is missing is a violation, unless the soak was broken off.
+func TestSoakNotMeasured(t *testing.T) {
+	const length = time.Hour
+	for _, broken := range []bool{false, true} {
+		s := &soaking{out: io.Discard, length: length, begin: time.Now().Add(-length), broken: broken}
+		for at := time.Duration(0); at <= length; at += length / 100 {
+			m := make(measures)
+			for _, t := range tolerances[1:] {
+				m[t.measure] = 0
+			}
+			s.samples = append(s.samples, sampled{at, m})
+		}
+		s.report()
+		if want := !broken; want != (len(s.violations) == 1) {
+			t.Errorf("broken off: %t; violations %q", broken, s.violations)
+		}
+	}
+}
+
 // TestSoakEnds says when lives end: some while the soak is young, and the last
 // fifth of it is one life.
 func TestSoakEnds(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
-	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/cleavestore/cleave/engine"
@@ -24,6 +24,7 @@ type victim struct {
 	db      *engine.DB
 	c       *engine.Container // that of documents
 	containers
+	beside   []disturbance
 	mu       sync.Mutex // of out
 	out      *bufio.Writer
 	finished chan struct{} // closed when the child shall end in order
@@ -31,8 +32,11 @@ type victim struct {
 	usage    usage
 }
 
-// runVictim writes to the store until it is killed, or its standard input ends.
-func runVictim(ctx context.Context, t task) error {
+// runVictim writes to the store until it is killed, or its standard input ends. An
+// error of anything that runs in it ends the process at once: a child that went on
+// would be killed, and nobody would learn of it. plant, if not nil, is for tests:
+// it puts faults into the child.
+func runVictim(ctx context.Context, t task, plant func(*victim)) error {
 	st, err := settingOf(t.Setting)
 	if err != nil {
 		return err
@@ -49,6 +53,10 @@ func runVictim(ctx context.Context, t task) error {
 	if v.c, err = db.Container("c"); err != nil {
 		return err
 	}
+	v.beside = v.disturbances()
+	if plant != nil {
+		plant(v)
+	}
 	if err := v.say("open\n"); err != nil {
 		return err
 	}
@@ -57,11 +65,10 @@ func runVictim(ctx context.Context, t task) error {
 		close(v.finished)
 	}()
 	var work sync.WaitGroup
-	var failed atomic.Pointer[error]
 	run := func(fn func() error) {
 		work.Go(func() {
 			if err := fn(); err != nil {
-				failed.CompareAndSwap(nil, &err)
+				fail(err)
 			}
 		})
 	}
@@ -77,15 +84,36 @@ func runVictim(ctx context.Context, t task) error {
 	if t.Sample > 0 {
 		run(v.sample)
 	}
-	run(func() error {
-		v.disturb(ctx, rand.New(rand.NewPCG(t.Seed, uint64(os.Getpid()))))
-		return nil
-	})
+	run(func() error { return v.disturb(ctx, rand.New(rand.NewPCG(t.Seed, uint64(os.Getpid())))) })
 	work.Wait()
-	if err := failed.Load(); err != nil {
-		return *err
-	}
 	return db.Close()
+}
+
+// explained says whether the medium explains that a call failed: a full disk, a device
+// that fails, or a power cut. What a call answers is never explained by them, and
+// damage only by a device that fails.
+func (v *victim) explained(err error) bool {
+	if isViolation(err) {
+		return false
+	}
+	if v.Failing && errors.Is(err, engine.ErrCorrupt) {
+		return true
+	}
+	if v.Failing || v.Cut {
+		if errors.As(err, new(*engine.IOError)) || errors.As(err, new(syscall.Errno)) {
+			return true
+		}
+	}
+	if v.Ballast == "" && !v.Failing && !v.Cut {
+		return false
+	}
+	return errors.Is(err, engine.ErrFailed) || errors.Is(err, engine.ErrOutcomeUnknown) || errors.Is(err, engine.ErrBusy) || noSpace(err)
+}
+
+// noSpace says whether a disk or a device was full, which the file system tells of files that
+// are not the store's, too.
+func noSpace(err error) bool {
+	return errors.Is(err, engine.ErrDiskFull) || errors.Is(err, syscall.ENOSPC)
 }
 
 // every calls fn each d, or as often as it returns if d is 0, until the child
@@ -139,20 +167,17 @@ func (v *victim) write(ctx context.Context, number int) error {
 		op := l.next()
 		begin := time.Now()
 		switch err := v.do(ctx, l, op); {
-		case errors.Is(err, engine.ErrOutcomeUnknown), errors.Is(err, engine.ErrFailed):
-			return errStopped // what was acknowledged counts
-		case v.Failing && (errors.As(err, new(*engine.IOError)) || errors.Is(err, engine.ErrBusy) || errors.Is(err, engine.ErrDiskFull)):
-			return errStopped
-		case errors.Is(err, engine.ErrDiskFull), errors.Is(err, engine.ErrBusy):
-			if v.Ballast == "" {
-				return fmt.Errorf("lane %d, operation %d: %w", l.number, op.n, err)
-			}
+		case err == nil:
+		case !v.explained(err):
+			// Nothing but a wrong answer is left.
+			return violation("lane %d, operation %d: %w", l.number, op.n, err)
+		case v.Ballast != "" && (errors.Is(err, engine.ErrDiskFull) || errors.Is(err, engine.ErrBusy)):
 			if err := os.Remove(v.Ballast); err != nil && !errors.Is(err, os.ErrNotExist) {
 				return err
 			}
 			return nil
-		case err != nil:
-			return fmt.Errorf("lane %d, operation %d: %w", l.number, op.n, err)
+		default:
+			return errStopped // what was acknowledged counts
 		}
 		v.usage.took(time.Since(begin))
 		before := l.bytes
@@ -161,10 +186,14 @@ func (v *victim) write(ctx context.Context, number int) error {
 		if err := v.say("%d %d\n", l.number, op.n); err != nil {
 			return err
 		}
-		if op.n%looks == 0 {
-			return v.compareLane(ctx, l)
+		if op.n%looks != 0 {
+			return nil
 		}
-		return nil
+		if err := v.compareLane(ctx, l); err != nil && v.explained(err) {
+			return errStopped
+		} else {
+			return err
+		}
 	})
 	if err == errStopped {
 		return nil
@@ -203,8 +232,10 @@ func (v *victim) writeExpiring(ctx context.Context) error {
 		defer v.quiet.RUnlock()
 		n := rng.IntN(1_000_000)
 		doc := fmt.Sprintf(`{"id":"e%06d","k":"expiring","u":%d,"ttl":%d,"text":%q}`, n, n, v.setting.ttl/time.Second, change{count: rng.IntN(1000), size: 300}.text())
-		_, err := v.c.Upsert(ctx, []byte(doc), nil)
-		return err
+		if _, err := v.c.Upsert(ctx, []byte(doc), nil); err != nil && !v.explained(err) {
+			return fmt.Errorf("an item that expires: %w", err)
+		}
+		return nil
 	})
 }
 
@@ -223,93 +254,133 @@ func (v *victim) follow(ctx context.Context, opaque bool, from string) error {
 		}
 		return v.say("feed %s\n", b)
 	})
-	if errors.Is(err, engine.ErrFailed) || errors.Is(err, engine.ErrDiskFull) || v.Failing && !isViolation(err) {
+	if err == nil || v.explained(err) {
 		return nil // what was shown counts
 	}
-	return err
+	return fmt.Errorf("the feed from %s on: %w", from, err)
 }
 
-// disturb does beside the lanes what a store does in years. What it meets
-// (refused splits, full disks) is the business of those calls.
-func (v *victim) disturb(ctx context.Context, rng *rand.Rand) {
-	_ = v.every(v.Pause, func() error {
+// disturbance is something that a store does in years, beside the lanes.
+type disturbance struct {
+	name string
+	do   func(ctx context.Context, rng *rand.Rand) error
+}
+
+// disturb does such things one after the other. Their errors count, but for those that
+// the medium explains.
+func (v *victim) disturb(ctx context.Context, rng *rand.Rand) error {
+	return v.every(v.Pause, func() error {
 		v.quiet.RLock()
 		defer v.quiet.RUnlock()
-		parts := v.c.Partitions()
-		p := parts[rng.IntN(len(parts))]
-		switch rng.IntN(9) {
-		case 0:
-			_ = v.db.Flush(ctx)
-		case 1:
-			if rng.IntN(4) == 0 {
-				_ = v.db.Compact(ctx)
-			}
-		case 2:
-			if len(parts) < v.setting.partitions {
-				if job, err := v.c.Split(ctx, p.ID, nil); err == nil {
-					_ = job.Wait(ctx)
-				}
-			}
-		case 3:
-			if i := rng.IntN(len(parts)); i+1 < len(parts) {
-				if job, err := v.c.Merge(ctx, parts[i].ID, parts[i+1].ID); err == nil {
-					_ = job.Wait(ctx)
-				}
-			}
-		case 4:
-			v.checkpoint(ctx)
-		case 5:
-			v.backup(ctx)
-		case 6:
-			_, _ = v.c.Count(ctx, engine.AllPartitions(), engine.Exists("/n"))
-		case 7:
-			if s, err := v.c.Snapshot(ctx); err == nil {
-				for _, err := range s.ScanAll(ctx, nil) {
-					if err != nil {
-						break
-					}
-				}
-				_ = s.Close()
-			}
-		case 8:
-			for _, err := range v.c.Changes(ctx, engine.AllPartitions(), engine.FromStart(), nil) {
-				if err != nil {
-					break
-				}
-			}
+		d := v.beside[rng.IntN(len(v.beside))]
+		if err := d.do(ctx, rng); err != nil && !v.explained(err) {
+			return fmt.Errorf("%s: %w", d.name, err)
 		}
 		return nil
 	})
 }
 
+// disturbances are those of a child.
+func (v *victim) disturbances() []disturbance {
+	return []disturbance{
+		{"flush", func(ctx context.Context, _ *rand.Rand) error { return v.db.Flush(ctx) }},
+		{"compaction", func(ctx context.Context, rng *rand.Rand) error {
+			if rng.IntN(4) > 0 {
+				return nil
+			}
+			return v.db.Compact(ctx)
+		}},
+		{"split", func(ctx context.Context, rng *rand.Rand) error {
+			parts := v.c.Partitions()
+			if len(parts) >= v.setting.partitions {
+				return nil
+			}
+			return reshaped(ctx)(v.c.Split(ctx, parts[rng.IntN(len(parts))].ID, nil))
+		}},
+		{"merge", func(ctx context.Context, rng *rand.Rand) error {
+			parts := v.c.Partitions()
+			i := rng.IntN(len(parts))
+			if i+1 >= len(parts) {
+				return nil
+			}
+			return reshaped(ctx)(v.c.Merge(ctx, parts[i].ID, parts[i+1].ID))
+		}},
+		{"checkpoint", func(ctx context.Context, _ *rand.Rand) error { return v.checkpoint(ctx) }},
+		{"backup", func(ctx context.Context, _ *rand.Rand) error { return v.backup(ctx) }},
+		{"count", func(ctx context.Context, _ *rand.Rand) error {
+			_, err := v.c.Count(ctx, engine.AllPartitions(), engine.Exists("/n"))
+			return err
+		}},
+		{"snapshot", func(ctx context.Context, _ *rand.Rand) error {
+			s, err := v.c.Snapshot(ctx)
+			if err != nil {
+				return err
+			}
+			for _, err := range s.ScanAll(ctx, nil) {
+				if err != nil {
+					return errors.Join(err, s.Close())
+				}
+			}
+			return s.Close()
+		}},
+		{"feed", func(ctx context.Context, _ *rand.Rand) error {
+			for _, err := range v.c.Changes(ctx, engine.AllPartitions(), engine.FromStart(), nil) {
+				if err != nil {
+					return err
+				}
+			}
+			return nil
+		}},
+	}
+}
+
+// reshaped waits for a split or a merge. A refusal is right, and so is that a partition is
+// gone which the store has split by itself meanwhile.
+func reshaped(ctx context.Context) func(*engine.ReshapeJob, error) error {
+	return func(job *engine.ReshapeJob, err error) error {
+		if err == nil {
+			err = job.Wait(ctx)
+		}
+		if errors.Is(err, engine.ErrRefused) || errors.Is(err, engine.ErrNotFound) {
+			return nil
+		}
+		return err
+	}
+}
+
 // checkpoint makes one beside the store. The first has its name once it is whole;
 // others go again.
-func (v *victim) checkpoint(ctx context.Context) {
+func (v *victim) checkpoint(ctx context.Context) error {
 	name := v.Dir + ".checkpoint"
-	if os.RemoveAll(name+".tmp") != nil {
-		return
+	if err := os.RemoveAll(name + ".tmp"); err != nil {
+		return err
 	}
 	if _, err := v.db.Checkpoint(ctx, name+".tmp"); err != nil || exists(name) {
-		return
+		return err
 	}
-	if os.Rename(name+".tmp", name) == nil {
-		_ = syncDir(filepath.Dir(name))
+	if err := os.Rename(name+".tmp", name); err != nil {
+		return err
 	}
+	return syncDir(filepath.Dir(name))
 }
 
 // backup writes one beside the store; it has its name once it is whole and
 // synced.
-func (v *victim) backup(ctx context.Context) {
+func (v *victim) backup(ctx context.Context) error {
 	name := v.Dir + ".backup"
 	f, err := os.Create(name + ".tmp")
 	if err != nil {
-		return
+		return err
 	}
 	defer f.Close()
-	if _, err := v.db.Backup(ctx, f, nil); err != nil || f.Sync() != nil {
-		return
+	if _, err := v.db.Backup(ctx, f, nil); err != nil {
+		return err
 	}
-	if os.Rename(f.Name(), name) == nil {
-		_ = syncDir(filepath.Dir(name))
+	if err := f.Sync(); err != nil {
+		return err
 	}
+	if err := os.Rename(f.Name(), name); err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(name))
 }
