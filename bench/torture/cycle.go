@@ -74,7 +74,7 @@ func (s *series) cycle(ctx context.Context) error {
 			return err
 		}
 		s.seed = s.rng.Uint64()
-		s.models, s.feed = newModels(s.setting.shape, s.seed), newConsumer(s.setting.shape.Lanes)
+		s.models, s.feed = newModels(s.setting.shape, s.seed), newConsumer(s.setting.shape, s.seed)
 	}
 	s.cycles++
 	s.buffered = s.rng.IntN(3) == 0

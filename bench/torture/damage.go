@@ -289,7 +289,7 @@ func (s *closedStore) use(ctx context.Context, dir string, places []string, writ
 			}
 		}
 		// A feed that ends without an error has shown everything.
-		f := newConsumer(len(is))
+		f := newConsumer(is[0].shape, is[0].seed)
 		if err := cs.feed(ctx, false, "start", is, false, f.take); err != nil {
 			if !typed(err) || len(places) == 0 {
 				return fmt.Errorf("feed: %w", err)

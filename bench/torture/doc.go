@@ -38,7 +38,8 @@
 //  4. Counts and queries by index give the results of the model.
 //  5. The feeds, read on from the positions that were reported last, lose and invent
 //     nothing, and show each lane in order. The feed of the opaque container shows all
-//     versions: a copy that is kept by it equals the lane.
+//     versions: a copy that is kept by it equals the lane, and it must show each change of each
+//     operation, also one that a later operation hides.
 //
 // In cycles that are drawn at random the parent also checks that Verify finds nothing, and
 // that a backup and a checkpoint that the child has completed hold such a state, too. Then the

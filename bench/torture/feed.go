@@ -3,7 +3,7 @@ package main
 import (
 	"context"
 	"errors"
-	"maps"
+	"math"
 	"slices"
 	"strconv"
 
@@ -30,26 +30,74 @@ type shown struct {
 type consumer struct {
 	positions [2]string // of the documents, and of the opaque container
 	seen      []map[string]int
-	last      []int // operation of each lane that was shown last
+	last      []int     // operation of each lane that was shown last
+	shadows   []*shadow // of the lanes of the opaque container; nil for others
 	shown     int
 	from      [2]string // positions before the last pieces
 }
 
-func newConsumer(lanes int) *consumer {
-	f := &consumer{positions: [2]string{"start", "start"}, last: make([]int, lanes)}
-	for range lanes {
+func newConsumer(sh shape, seed uint64) *consumer {
+	f := &consumer{positions: [2]string{"start", "start"}, last: make([]int, sh.Lanes), shadows: make([]*shadow, sh.Lanes)}
+	for i := range sh.Lanes {
 		f.seen = append(f.seen, make(map[string]int))
+		if l := newLane(sh, seed, i); l.opaque {
+			f.shadows[i] = &shadow{lane: l}
+		}
 	}
 	return f
 }
 
-func (f *consumer) copy() *consumer {
-	other := *f
-	other.last, other.seen = slices.Clone(f.last), slices.Clone(f.seen)
-	for i := range other.seen {
-		other.seen[i] = maps.Clone(f.seen[i])
+// shadow is a lane as a feed of all versions has shown it. The feed must show each
+// change of each operation.
+type shadow struct {
+	lane *lane
+	left []shown // changes of its last operation that the feed has not shown yet
+}
+
+// take takes the next change, and says whether it is one that must come next. Those of
+// one operation may come in any order.
+func (s *shadow) take(ch shown) bool {
+	if ch.Kind == engine.ChangeDeletedPartition && len(s.left) == 0 && len(s.lane.docs) == 0 {
+		return true // of an empty lane, which the model need not have noticed
 	}
-	return &other
+	s.settle(s.lane.n + math.MaxInt32)
+	i := slices.Index(s.left, ch)
+	if i < 0 {
+		return false
+	}
+	s.left = slices.Delete(s.left, i, i+1)
+	return true
+}
+
+// settle passes over operations that change nothing, and begins the next one that
+// does, if it is none behind most.
+func (s *shadow) settle(most int) {
+	for len(s.left) == 0 && s.lane.n < most {
+		op := s.lane.next()
+		s.left = s.lane.shows(op)
+		s.lane.apply(op)
+	}
+}
+
+// shows returns the changes of an operation that a feed of all versions shows.
+func (l *lane) shows(op operation) (all []shown) {
+	if op.verb == clearLane {
+		if len(l.docs) > 0 {
+			all = append(all, shown{Lane: l.number, N: -1, Kind: engine.ChangeDeletedPartition})
+		}
+		return all
+	}
+	for _, c := range op.changes {
+		_, there := l.docs[c.id]
+		ch := shown{Lane: l.number, ID: c.id, N: c.count, Kind: engine.ChangeCreated}
+		if c.count < 0 {
+			ch.Kind = engine.ChangeDeleted
+		} else if there {
+			ch.Kind = engine.ChangeReplaced
+		}
+		all = append(all, ch)
+	}
+	return all
 }
 
 func number(opaque bool) int {
@@ -94,6 +142,10 @@ func (f *consumer) take(p piece) error {
 		default:
 			wrong = true
 		}
+		if s := f.shadows[ch.Lane]; !wrong && s != nil && !s.take(ch) {
+			return violation("the feed shows that %s of lane %d was %v at operation %d; operation %d comes next, of which it has not shown %v; between %s and %s, after a piece from %s: %v",
+				ch.ID, ch.Lane, ch.Kind, ch.N, s.lane.n, s.left, f.positions[number(p.Opaque)], p.Position, f.from[number(p.Opaque)], p.Changes)
+		}
 		if wrong {
 			return violation("the feed shows that %s of lane %d was %v at operation %d; it was there: %t; between %s and %s, after a piece from %s: %v",
 				ch.ID, ch.Lane, ch.Kind, ch.N, there, f.positions[number(p.Opaque)], p.Position, f.from[number(p.Opaque)], p.Changes)
@@ -119,6 +171,11 @@ func (f *consumer) compareLane(i int, l *lane) error {
 	for id, c := range l.docs {
 		if n, there := f.seen[i][id]; !there || n != c.count {
 			return violation("lane %d: %s is of operation %d; the feed has shown it: %t, of operation %d", i, id, c.count, there, n)
+		}
+	}
+	if s := f.shadows[i]; s != nil {
+		if s.settle(l.n); len(s.left) > 0 {
+			return violation("lane %d: the feed of all versions has not shown %v of operation %d", i, s.left, s.lane.n)
 		}
 	}
 	if l.opaque && len(f.seen[i]) != len(l.docs) {

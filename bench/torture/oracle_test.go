@@ -28,7 +28,7 @@ func newWorld(t *testing.T) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{t: t, ctx: t.Context(), db: db, is: newModels(small, 3), feed: newConsumer(small.Lanes)}
+	w := &world{t: t, ctx: t.Context(), db: db, is: newModels(small, 3), feed: newConsumer(small, 3)}
 	t.Cleanup(func() { db.Close() })
 	if w.containers, err = openContainers(w.ctx, db, documents); err != nil {
 		t.Fatal(err)
@@ -90,6 +90,20 @@ func (w *world) any(lane int) change {
 	}
 	w.t.Fatal("the lane is empty")
 	panic("not reached")
+}
+
+// found is what the oracle says of a query of which change has changed each item, by its number.
+func (w *world) found(change func(item engine.Item, n int) engine.Item) error {
+	l := w.is[0]
+	q := engine.Query{Where: engine.Exists("/n"), OrderBy: []engine.QueryOrder{{Path: "/n"}}}
+	return l.compareFound(0, func(yield func(engine.Item, error) bool) {
+		n := 0
+		for item, err := range w.documents.Query(w.ctx, engine.OnePartition(l.key()), q).All() {
+			if n++; !yield(change(item, n), err) {
+				return
+			}
+		}
+	})
 }
 
 // liar is a container that lies where a function is set.
@@ -192,7 +206,7 @@ func TestOracle(t *testing.T) {
 	}
 	feeds := func(w *world, l *liar) error {
 		l.container = w.documents
-		f := newConsumer(small.Lanes)
+		f := newConsumer(small, 3)
 		if err := f.drain(w.ctx, containers{documents: l, opaque: w.opaque}, w.is); err != nil {
 			return err
 		}
@@ -280,6 +294,32 @@ func TestOracle(t *testing.T) {
 			}}
 			return w.compareLane(w.ctx, w.is[0])
 		}},
+		{"a query in the wrong order", func(w *world) error {
+			w.documents = &liar{container: w.documents, asked: func(q engine.Query) engine.Query {
+				q.OrderBy = []engine.QueryOrder{{Path: "/n", Desc: true}}
+				return q
+			}}
+			return w.compareLane(w.ctx, w.is[0])
+		}},
+		{"a query finds one twice and misses another", func(w *world) error {
+			var last engine.Item
+			return w.found(func(item engine.Item, n int) engine.Item {
+				if n != 2 {
+					last = item
+				}
+				return last
+			})
+		}},
+		{"a query finds an older version", func(w *world) error {
+			return w.found(func(item engine.Item, n int) engine.Item {
+				if n == 2 {
+					c := w.is[0].docs[item.ID]
+					c.count--
+					item.Body = []byte(w.is[0].document(c))
+				}
+				return item
+			})
+		}},
 		{"a unique value twice", func(w *world) error {
 			w.until(0, takenKey)
 			w.documents = &liar{container: w.documents, upsert: func([]byte, *engine.WriteOptions) (engine.Meta, error) { return engine.Meta{}, nil }}
@@ -366,7 +406,7 @@ func TestOracle(t *testing.T) {
 		}},
 		{"the feed of all versions loses a change", func(w *world) error {
 			l := &liar{container: w.opaque, changed: once(func(engine.Change) []engine.Change { return nil })}
-			f := newConsumer(small.Lanes)
+			f := newConsumer(small, 3)
 			if err := f.drain(w.ctx, containers{documents: w.documents, opaque: l}, w.is); err != nil {
 				return err
 			}
@@ -403,5 +443,51 @@ func TestOracle(t *testing.T) {
 				t.Errorf("the oracle says %v", err)
 			}
 		})
+	}
+}
+
+// TestFeedLosesNoChange drops each change of the feed of all versions in turn, also those
+// that a later one follows, and asks that the oracle sees it.
+func TestFeedLosesNoChange(t *testing.T) {
+	w := newWorld(t)
+	for range 200 { // so that lanes are cleared too
+		for i, l := range w.is {
+			if l.opaque {
+				if err := w.step(i); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	var all []shown
+	err := w.containers.feed(w.ctx, true, "start", w.is, false, func(p piece) error {
+		all = append(all, p.Changes...)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	follow := func(changes []shown) error {
+		f := newConsumer(small, 3)
+		err := f.take(piece{Opaque: true, Changes: changes})
+		for i, l := range w.is {
+			if l.opaque && err == nil {
+				err = f.compareLane(i, l)
+			}
+		}
+		return err
+	}
+	if err := follow(all); err != nil {
+		t.Fatal(err)
+	}
+	kinds := make(map[engine.ChangeKind]int)
+	for i, ch := range all {
+		kinds[ch.Kind]++
+		if err := follow(slices.Delete(slices.Clone(all), i, i+1)); !isViolation(err) {
+			t.Errorf("without change %d, %+v, the oracle says %v", i, ch, err)
+		}
+	}
+	if len(kinds) != 4 {
+		t.Errorf("of the kinds of changes there are %v", kinds)
 	}
 }

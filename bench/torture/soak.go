@@ -79,7 +79,7 @@ func soak(ctx context.Context, out io.Writer, st setting, length time.Duration, 
 		return 0, err
 	}
 	s := &soaking{setting: st, out: out, dir: m.dir(), seed: seed, rate: rate, length: length, begin: time.Now(),
-		rng: rand.New(rand.NewPCG(seed, 11)), models: newModels(st.shape, seed), feed: newConsumer(st.shape.Lanes)}
+		rng: rand.New(rand.NewPCG(seed, 11)), models: newModels(st.shape, seed), feed: newConsumer(st.shape, seed)}
 	defer func() {
 		if len(s.violations) > 0 {
 			fmt.Fprintln(out, "the store is kept:", s.dir)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"iter"
-	"strconv"
 	"time"
 
 	"github.com/cleavestore/cleave/engine"
@@ -218,24 +217,9 @@ func (cs containers) compareAnswers(ctx context.Context, l *lane) error {
 		return violation("lane %d: the index counts %d documents, the model %d", l.number, n, len(l.docs))
 	}
 	least := l.n - l.IDs/4
-	want := make(map[string]bool)
-	for id, c := range l.docs {
-		if c.count >= least {
-			want[id] = true
-		}
-	}
-	got := 0
 	q := engine.Query{Where: engine.Range("/n", engine.Incl(least), engine.Unbounded()), OrderBy: []engine.QueryOrder{{Path: "/n"}}}
-	for item, err := range cs.documents.Query(ctx, scope, q).All() {
-		if err != nil {
-			return err
-		}
-		if got++; !want[item.ID] {
-			return violation("lane %d: a query for n from %s on finds %s", l.number, strconv.Itoa(least), item.ID)
-		}
-	}
-	if got != len(want) {
-		return violation("lane %d: a query for n from %d on finds %d documents, not %d", l.number, least, got, len(want))
+	if err := l.compareFound(least, cs.documents.Query(ctx, scope, q).All()); err != nil {
+		return err
 	}
 	for id, c := range l.docs {
 		n, err := cs.documents.Count(ctx, scope, engine.Eq("/u", c.unique))
@@ -246,6 +230,36 @@ func (cs containers) compareAnswers(ctx context.Context, l *lane) error {
 			return violation("lane %d: the unique value %d of %s has %d documents", l.number, c.unique, id, n)
 		}
 		break
+	}
+	return nil
+}
+
+// compareFound compares what a query for the documents of operation least and later ones finds,
+// by their operations in ascending order: each once, as it was written.
+func (l *lane) compareFound(least int, found iter.Seq2[engine.Item, error]) error {
+	want := make(map[string]change)
+	for id, c := range l.docs {
+		if c.count >= least {
+			want[id] = c
+		}
+	}
+	n, last := len(want), least
+	for item, err := range found {
+		if err != nil {
+			return err
+		}
+		c, there := want[item.ID]
+		if is, ok := l.changeOf(item.ID, item.Body); !there || !ok || is != c {
+			return violation("lane %d: a query for n from %d on finds %s of operation %d, which is one of those left: %t, of operation %d", l.number, least, item.ID, is.count, there, c.count)
+		}
+		if c.count < last {
+			return violation("lane %d: a query for n from %d on, in order, finds %s of operation %d after one of %d", l.number, least, item.ID, c.count, last)
+		}
+		last = c.count
+		delete(want, item.ID)
+	}
+	if len(want) > 0 {
+		return violation("lane %d: a query for n from %d on misses %d documents of %d", l.number, least, len(want), n)
 	}
 	return nil
 }
