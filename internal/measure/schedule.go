@@ -49,6 +49,9 @@ type watch struct {
 	rested time.Duration // since when the worker has not let others run
 	isSet  bool          // with mu of the schedule held
 	due    time.Duration // for which it is set
+	// operation is when the operation that it waits for is due: before due, where the alarm
+	// was set late.
+	operation time.Duration
 }
 
 // ticket is an operation that a worker may begin now.
@@ -157,7 +160,9 @@ func (s *schedule) sleep(w *watch) {
 			s.watched.Store(false)
 			if now >= w.due {
 				s.woke.Store(int64(now))
-				s.excused.Store(int64(min(now, w.due+s.clock.lag)))
+				// Not from due on: what waited before the alarm was set has not waited for
+				// the clock.
+				s.excused.Store(int64(min(now, w.operation+s.clock.lag)))
 			}
 		}
 		s.mu.Unlock()
@@ -190,7 +195,8 @@ func (s *schedule) appointLocked(w *watch, soon time.Duration) {
 	s.watcher = w
 	s.watched.Store(true)
 	now := time.Since(s.start)
-	w.due, w.isSet = s.due(s.next.Load()), true
+	w.operation, w.isSet = s.due(s.next.Load()), true
+	w.due = w.operation
 	if w.due-now < soon {
 		w.due = now + insurance
 	}

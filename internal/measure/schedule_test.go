@@ -200,6 +200,22 @@ func TestLateClock(t *testing.T) {
 		if read.Successes() != 1000 || !near(read.Lag.Micros(100), 2500) || !about(read.Response.Micros(100), 2500-60+100) {
 			t.Errorf("%d operations, lag %v µs, response %v µs", read.Successes(), read.Lag.Micros(100), read.Response.Micros(100))
 		}
+		// Once late by 200 ms: of what became due meanwhile each operation counts from when it was
+		// due, also if workers that come to help set alarms of their own.
+		for _, workers := range []int{1, 2, 8, 64} {
+			by = []time.Duration{200 * time.Millisecond, usual}
+			l.Workers = workers
+			o = run(t, l)
+			read = &o.Tallies[workload.Read]
+			if read.Successes() != 1000 || !near(read.Response.Micros(100), 200_000-60+100) {
+				t.Errorf("%d workers: %d operations, response %v µs", workers, read.Successes(), read.Response.Micros(100))
+			}
+			// The operations that were due in the first half of the time that the clock slept are a
+			// tenth of all. The others waited for half of it, and for those before them.
+			if got := read.Response.Micros(90); got < 98_000 || got > 112_000 {
+				t.Errorf("%d workers: response p90 %v µs", workers, got)
+			}
+		}
 	})
 }
 
