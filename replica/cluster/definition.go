@@ -139,12 +139,19 @@ func (c *Cluster) Newest(t Container) (*Cluster, error) {
 	}
 	out := *c
 	out.Containers = slices.Clone(c.Containers)
-	now := &out.Containers[at]
-	now.Index, now.Revision = t.Index, t.Revision
-	if now.MutableTTL && t.TTLRevision > now.TTLRevision {
-		now.DefaultTTL, now.FirstTTL, now.TTLRevision = t.DefaultTTL, t.FirstTTL, t.TTLRevision
-	}
+	out.Containers[at].Renew(&t)
 	return &out, nil
+}
+
+// Renew takes the index policy and the default time to live of another definition of the same container, as far as they are newer.
+func (c *Container) Renew(t *Container) {
+	if t.Revision <= c.Revision {
+		return
+	}
+	c.Index, c.Revision = t.Index, t.Revision
+	if c.MutableTTL && t.TTLRevision > c.TTLRevision {
+		c.DefaultTTL, c.FirstTTL, c.TTLRevision = t.DefaultTTL, t.FirstTTL, t.TTLRevision
+	}
 }
 
 // Later returns the containers that are not, or not so, in the description that all nodes had at first: those that were made or

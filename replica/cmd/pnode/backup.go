@@ -263,8 +263,8 @@ func newest(d *cluster.Cluster, later []cluster.Container) []cluster.Container {
 		at := slices.IndexFunc(out, func(o cluster.Container) bool { return o.Name == t.Name })
 		if at < 0 {
 			out = append(out, t)
-		} else if known := &out[at]; cmp.Or(known.Number, d.NumberOf(t.Name)) == t.Number && known.Revision < t.Revision {
-			known.Index, known.Revision = t.Index, t.Revision
+		} else if known := &out[at]; cmp.Or(known.Number, d.NumberOf(t.Name)) == t.Number {
+			known.Renew(&t)
 		}
 	}
 	return out

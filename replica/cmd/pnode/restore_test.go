@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -74,6 +75,37 @@ func TestNewer(t *testing.T) {
 		if c := known["x"]; c.Number != 70001 || c.Revision != 2 {
 			t.Errorf("from %d on: %+v", at, c)
 		}
+	}
+}
+
+// TestNewest: a backup and a promotion have a container as it was changed last, its default time to live too.
+func TestNewest(t *testing.T) {
+	d := &cluster.Cluster{Containers: []cluster.Container{
+		{Name: "orders", PartitionKey: []string{"/k"}, Partitions: 1, DefaultTTL: 86400, MutableTTL: true},
+		{Name: "items", PartitionKey: []string{"/k"}, Partitions: 1},
+	}}
+	changed := d.Containers[0]
+	changed.Number = 1
+	if _, err := changed.Retime(-1); err != nil {
+		t.Fatal(err)
+	}
+	changed.Index = engine.IndexAll()
+	other := cluster.Container{Name: "items", Number: 70000, Revision: 5, Index: engine.IndexAll()}
+	late := cluster.Container{Name: "late", Number: 70001}
+	got := newest(d, []cluster.Container{changed, other, late})
+	if len(got) != 3 || got[2].Number != late.Number {
+		t.Fatalf("%+v", got)
+	}
+	want := d.Containers[0]
+	want.Index, want.Revision, want.DefaultTTL, want.FirstTTL, want.TTLRevision = engine.IndexAll(), 1, -1, 86400, 1
+	if !reflect.DeepEqual(got[0], want) {
+		t.Errorf("%+v, want %+v", got[0], want)
+	}
+	if !reflect.DeepEqual(got[1], d.Containers[1]) {
+		t.Errorf("that of another container with the name was taken: %+v", got[1])
+	}
+	if d.Containers[0].Revision != 0 {
+		t.Error("the description was changed")
 	}
 }
 
