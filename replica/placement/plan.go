@@ -146,7 +146,7 @@ func (p *Planner) need(k *group) need {
 		return drain
 	case p.isCrowded(k):
 		return crowded
-	case p.lacksReader(k):
+	case p.lacksReader(k) || p.spareReader(k).ID != 0:
 		return reader
 	case k.Bytes > p.policy.SplitBytes, k.LeaderLoad > p.policy.SplitLoad:
 		return tooLarge
@@ -168,6 +168,10 @@ func (p *Planner) next(k *group, n need, free bool) (s Step, ok bool) {
 			}
 		}
 		return Step{Kind: Split}, true
+	case reader:
+		if r := p.spareReader(k); r.ID != 0 {
+			return Step{Kind: Remove, Replica: r.ID}, true
+		}
 	}
 	if !free || p.nodes[k.Leader].out >= p.policy.Out {
 		return Step{}, false

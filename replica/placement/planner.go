@@ -61,7 +61,7 @@ type Report struct {
 	CaughtUp     bool    // the incoming replica has all but the newest entries
 	// Want is how many voters the group is to have; 0: those of the policy.
 	Want int
-	// Readers are the regions in which the group is to have a learner.
+	// Readers are the regions in which the group is to have a learner. Nil: that is not known, and none goes.
 	Readers []string
 }
 

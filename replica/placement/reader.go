@@ -1,6 +1,10 @@
 package placement
 
-import "github.com/cleavestore/cleave/replica/topology"
+import (
+	"slices"
+
+	"github.com/cleavestore/cleave/replica/topology"
+)
 
 // A container may have readers in other regions than that of its voters: learners, from which
 // clients there read at the weaker levels, and which can be promoted when the voters are lost.
@@ -28,6 +32,28 @@ func (p *Planner) readerFor(k *group, region string) (best *node) {
 		}
 	}
 	return best
+}
+
+// spareReader returns a learner that is to go: its region is to have none, or has another one. ID 0: there is none.
+func (p *Planner) spareReader(k *group) topology.Replica {
+	for _, r := range k.Replicas {
+		n := p.nodes[r.Node]
+		if r.Role != topology.Learner || !n.Live || k.Readers == nil {
+			continue
+		}
+		if n.Region == p.nodes[k.Leader].Region || !slices.Contains(k.Readers, n.Region) {
+			return r
+		}
+		for _, o := range k.Replicas {
+			if other := p.nodes[o.Node]; o.Role == topology.Learner && o.ID > r.ID && other.Live && other.Region == n.Region {
+				if n.Draining {
+					return r
+				}
+				return o
+			}
+		}
+	}
+	return topology.Replica{}
 }
 
 // lacksReader reports whether a region lacks its learner, or has one on a node that drains, and

@@ -54,6 +54,7 @@ type Agent struct {
 		sync.Mutex
 		nodes   map[topology.NodeID]meta.Node
 		left    map[topology.NodeID]time.Time // when each node was gone
+		known   map[topology.NodeID]meta.Node // as each node was when it was here last
 		drains  map[topology.NodeID]bool
 		dropped map[uint64]meta.Dropped // containers, by number
 		steps   map[topology.GroupID]step
@@ -88,6 +89,7 @@ func New(cfg Config) *Agent {
 	}
 	a := &Agent{cfg: cfg, routes: topology.NewMap()}
 	a.mu.nodes, a.mu.left = make(map[topology.NodeID]meta.Node), make(map[topology.NodeID]time.Time)
+	a.mu.known = make(map[topology.NodeID]meta.Node)
 	a.mu.steps, a.mu.busy = make(map[topology.GroupID]step), make(map[topology.GroupID]bool)
 	a.mu.drains, a.mu.dropped = make(map[topology.NodeID]bool), make(map[uint64]meta.Dropped)
 	return a
@@ -263,7 +265,7 @@ func (a *Agent) followNodes(ctx context.Context) error {
 		a.cfg.Host.SetPeer(uint64(n.ID), n.Address)
 		a.mu.Lock()
 		defer a.mu.Unlock()
-		seen[n.ID], a.mu.nodes[n.ID] = true, n
+		seen[n.ID], a.mu.nodes[n.ID], a.mu.known[n.ID] = true, n, n
 		delete(a.mu.left, n.ID)
 	}, func(id topology.NodeID) {
 		a.mu.Lock()

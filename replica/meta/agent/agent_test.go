@@ -417,7 +417,7 @@ func TestUnseen(t *testing.T) {
 	has := func(id topology.NodeID) bool {
 		return slices.ContainsFunc(a.Nodes(), func(n meta.Node) bool { return n.ID == id })
 	}
-	m, err := r.store.Join(t.Context(), meta.Node{ID: 9, Address: "nowhere:1"}, time.Minute)
+	m, err := r.store.Join(t.Context(), meta.Node{ID: 9, Address: "nowhere:1", Zone: "z", Region: "us", Bytes: 5, Load: 6}, time.Minute)
 	must(t, err)
 	must(t, r.store.Drain(t.Context(), 2, true))
 	listen("it has heard of both", func() bool { return has(9) && a.Draining(2) })
@@ -427,6 +427,15 @@ func TestUnseen(t *testing.T) {
 	listen("it has heard what is new", func() bool { return !has(9) && !a.Draining(2) && a.Draining(3) })
 	if a.mu.left[9].IsZero() {
 		t.Error("it does not know when the node has left")
+	}
+	// The planner hears of both as they were, or as they are described.
+	was := time.Now()
+	a.mu.left[8], a.mu.left[9] = was, was
+	told := a.absent(&cluster.Cluster{Joined: []cluster.Node{{ID: 8, Zone: "y", Region: "eu"}, {ID: 9, Region: "elsewhere"}}})
+	slices.SortFunc(told, func(x, y placement.Node) int { return int(x.ID) - int(y.ID) })
+	want := []placement.Node{{ID: 8, Zone: "y", Region: "eu", Since: was}, {ID: 9, Zone: "z", Region: "us", Bytes: 5, Load: 6, Since: was}}
+	if !slices.Equal(told, want) {
+		t.Errorf("of those that are not there the planner hears %+v, want %+v", told, want)
 	}
 	must(t, r.store.Drain(t.Context(), 3, false))
 }

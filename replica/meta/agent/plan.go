@@ -86,8 +86,9 @@ func (a *Agent) tell(ctx context.Context, p *placement.Planner) map[topology.Nod
 	for number := range a.mu.dropped {
 		gone[number] = true
 	}
-	for id, since := range a.mu.left {
-		p.Node(placement.Node{ID: id, Since: since})
+	d := a.cfg.Host.Cluster()
+	for _, n := range a.absent(d) {
+		p.Node(n)
 	}
 	a.mu.Unlock()
 	for _, n := range nodes {
@@ -110,7 +111,6 @@ func (a *Agent) tell(ctx context.Context, p *placement.Planner) map[topology.Nod
 			reports[g.ID] = report(nodes[i].ID, g)
 		}
 	}
-	d := a.cfg.Host.Cluster()
 	for id, r := range reports {
 		known := a.routes.Group(topology.GroupID(id))
 		if known == nil || gone[known.ID.Number()] {
@@ -118,11 +118,26 @@ func (a *Agent) tell(ctx context.Context, p *placement.Planner) map[topology.Nod
 		}
 		r.FollowerLoad = min(follower[id], r.LeaderLoad)
 		if t := d.Container(known.Container); t != nil {
-			r.Readers, r.Want = t.Regions, ownVoters(t)
+			r.Readers, r.Want = append([]string{}, t.Regions...), ownVoters(t) // not nil: that is known
 		}
 		p.Group(known, r)
 	}
 	return heard
+}
+
+// absent returns the nodes that are not there, as they were last, or as they are described: a node that is started again stays where it
+// is, and so do its readers. mu is held.
+func (a *Agent) absent(d *cluster.Cluster) (out []placement.Node) {
+	for id, since := range a.mu.left {
+		n := placement.Node{ID: id, Since: since}
+		if was, seen := a.mu.known[id]; seen {
+			n.Zone, n.Region, n.Bytes, n.Load = was.Zone, was.Region, was.Bytes, was.Load
+		} else if was := d.Node(uint64(id)); was != nil {
+			n.Zone, n.Region = was.Zone, was.Region
+		}
+		out = append(out, n)
+	}
+	return out
 }
 
 // report is what the leader of a group tells the planner.
