@@ -51,34 +51,37 @@ func (c *Client) Descriptors() (out []*topology.Group) {
 // of the context, with the last answer; engine.ErrNotFound if the group is not known;
 // engine.ErrNoContainer if its container was dropped.
 func (c *Client) Split(ctx context.Context, id, right uint64) error {
-	return c.until(ctx, id, func(g *topology.Group) *protocol.Change {
+	return c.until(ctx, id, func(g *topology.Group) (*protocol.Change, error) {
 		if c.Descriptor(right) != nil {
-			return nil
+			return nil, nil
 		}
-		return &protocol.Change{Group: id, What: protocol.Split, First: right}
+		return &protocol.Change{Group: id, What: protocol.Split, First: right}, nil
 	})
 }
 
 // Move moves a replica of a group to a node that has none. It tries until the context ends; what
-// an earlier try has left half done it completes. Errors: those of Split.
+// an earlier try has left half done it completes. Errors: those of Split; engine.ErrInvalid for a replica
+// that is a reader: the move would make it a voter.
 func (c *Client) Move(ctx context.Context, id, from, to uint64) error {
-	return c.until(ctx, id, func(g *topology.Group) *protocol.Change {
+	return c.until(ctx, id, func(g *topology.Group) (*protocol.Change, error) {
 		in, there := g.On(topology.NodeID(to))
 		out, left := g.On(topology.NodeID(from))
 		switch {
+		case out.Role == topology.Learner, in.Role == topology.Learner:
+			return nil, fmt.Errorf("%w: of group %d one of the nodes %d and %d has a reader, which does not vote, and a move is one of a voter", engine.ErrInvalid, id, from, to)
 		case !there:
-			return &protocol.Change{Group: id, What: protocol.Add, First: to}
+			return &protocol.Change{Group: id, What: protocol.Add, First: to}, nil
 		case in.Role != topology.Voter:
-			return &protocol.Change{Group: id, What: protocol.Promote, First: in.ID, Second: out.ID}
+			return &protocol.Change{Group: id, What: protocol.Promote, First: in.ID, Second: out.ID}, nil
 		case left:
-			return &protocol.Change{Group: id, What: protocol.Remove, First: out.ID}
+			return &protocol.Change{Group: id, What: protocol.Remove, First: out.ID}, nil
 		}
-		return nil
+		return nil, nil
 	})
 }
 
-// until asks the leader of a group for changes until there is none to ask for.
-func (c *Client) until(ctx context.Context, id uint64, next func(*topology.Group) *protocol.Change) error {
+// until asks the leader of a group for changes until there is none to ask for, or next refuses.
+func (c *Client) until(ctx context.Context, id uint64, next func(*topology.Group) (*protocol.Change, error)) error {
 	var last error
 	t := try{c: c}
 	for {
@@ -89,9 +92,9 @@ func (c *Client) until(ctx context.Context, id uint64, next func(*topology.Group
 			return fmt.Errorf("group %d: %w", id, engine.ErrNotFound)
 		}
 		if g != nil && g.Epoch > 0 {
-			q := next(g)
+			q, refused := next(g)
 			if q == nil {
-				return nil
+				return refused
 			}
 			node, err := t.next(ctx)
 			if err != nil {

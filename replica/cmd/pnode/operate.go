@@ -410,8 +410,15 @@ func (c *moveCommand) check(ctx context.Context, o *operator) error {
 	if g == nil {
 		return fmt.Errorf("there is no group %d", c.Group)
 	}
-	if _, on := g.On(topology.NodeID(c.From)); !on {
+	return c.allowed(g)
+}
+
+// allowed is check of a group that is known.
+func (c *moveCommand) allowed(g *topology.Group) error {
+	if r, on := g.On(topology.NodeID(c.From)); !on {
 		return fmt.Errorf("group %d has no replica on node %d", c.Group, c.From)
+	} else if r.Role == topology.Learner {
+		return fmt.Errorf("the replica of group %d on node %d is a reader, and a move is one of a voter. The planner gives the region another reader if the node drains: pnode drain %s %d", c.Group, c.From, c.Dir, c.From)
 	}
 	if r, on := g.On(topology.NodeID(c.To)); on && r.Role != topology.Incoming {
 		return fmt.Errorf("group %d has a replica on node %d already", c.Group, c.To)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/cleavestore/cleave/engine"
+	"github.com/cleavestore/cleave/partmap"
 	"github.com/cleavestore/cleave/replica/cluster"
 	"github.com/cleavestore/cleave/replica/host"
 	"github.com/cleavestore/cleave/replica/protocol"
@@ -213,6 +214,18 @@ func testMove(ctx context.Context, t *testing.T, one *trial) {
 		t.Error(out)
 	}
 	t.Log(out)
+}
+
+// TestMoveRefused: what cannot be moved is refused before anything is changed.
+func TestMoveRefused(t *testing.T) {
+	g, err := topology.New(9, "c", partmap.Range{Min: partmap.MinEPK(), Max: partmap.MaxEPK()}, 1, 2, 3).Add(4, topology.Learner)
+	must(t, err)
+	for way, want := range map[[2]uint64]string{{1, 5}: "", {5, 6}: "no replica on node 5", {4, 5}: "on node 4 is a reader", {1, 4}: "has a replica on node 4 already", {1, 2}: "has a replica on node 2 already"} {
+		err := (&moveCommand{Dir: "d", Group: 9, From: way[0], To: way[1]}).allowed(g)
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%v: %v", way, err)
+		}
+	}
 }
 
 // TestBackupOfUnknown: a backup of a cluster of which no node has told of its groups says so, and which nodes
