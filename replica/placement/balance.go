@@ -41,15 +41,25 @@ func (p *Planner) balance(now time.Time) []Step {
 			steps = append(steps, p.begin(k, s, now))
 		}
 	}
-	if len(steps) == 0 && p.policy.Even && len(p.copies) == 0 && len(p.underway) == 0 {
+	if len(steps) == 0 && p.policy.Even && len(p.copies) == 0 && p.onlySplits() {
 		return p.even(now)
 	}
 	return steps
 }
 
+// onlySplits reports whether no other steps are under way: where a replica goes does not depend on them.
+func (p *Planner) onlySplits() bool {
+	for _, k := range p.underway {
+		if k.step.Kind != Split {
+			return false
+		}
+	}
+	return true
+}
+
 // even returns the step that takes a replica from the node with the most of them to the one with
 // the fewest in the same region, if they differ by more than one, and if that makes no node so much
-// fuller that its share would be taken off again. It is asked while nothing else is under way.
+// fuller that its share would be taken off again. It is asked while nothing else is under way but splits.
 func (p *Planner) even(now time.Time) []Step {
 	for _, to := range p.order {
 		if !to.takes(p.policy) || to.isStuck() {

@@ -71,6 +71,9 @@ func (p *Planner) Plan(now time.Time) []Step {
 	var steps []Step
 	var blocked []*group // the nodes of their leaders have copies to send
 	for _, u := range waiting {
+		if u.n == tooLarge && u.k.refusesSplit(now) {
+			continue
+		}
 		s, ok := p.next(u.k, u.n, free > 0)
 		if !ok {
 			if u.n.copies() && p.nodes[u.k.Leader].out >= p.policy.Out {

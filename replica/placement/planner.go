@@ -128,7 +128,10 @@ type group struct {
 	Report
 	step  Step // under way if its Kind is not 0
 	since time.Time
-	copy  copying
+	// whole is the epoch of the group in which a split that was begun at wholeSince has come to nothing.
+	whole      uint64
+	wholeSince time.Time
+	copy       copying
 }
 
 // New returns a planner that knows nothing.
@@ -284,9 +287,18 @@ func (p *Planner) settle(k *group) {
 	delete(p.underway, k.ID)
 }
 
+// splitAgain is how long after a split that has come to nothing another one is planned, if the group is as it was: the
+// group may have but one logical partition.
+const splitAgain = 5 * time.Minute
+
+// refusesSplit reports whether a split of the group has come to nothing lately.
+func (k *group) refusesSplit(now time.Time) bool {
+	return k.whole == k.Epoch && now.Sub(k.wholeSince) < splitAgain
+}
+
 // Keep tells which steps are still to be carried out. Of the others that were under way, those that
 // have changed a group are over, and those that were refused are planned anew without the patience of
-// the policy.
+// the policy; a split is, after splitAgain.
 func (p *Planner) Keep(steps []Step) {
 	kept := make(map[topology.GroupID]Step, len(steps))
 	for _, s := range steps {
@@ -294,6 +306,9 @@ func (p *Planner) Keep(steps []Step) {
 	}
 	for id, k := range p.underway {
 		if kept[id] != k.step {
+			if k.step.Kind == Split { // if it was carried out, the group has another epoch
+				k.whole, k.wholeSince = k.step.Epoch, k.since
+			}
 			p.settle(k)
 			p.attention[id] = true
 		}
