@@ -124,7 +124,7 @@ func (f *feed) read(from string) error {
 	}
 	if _, err := engine.ParsePosition(from); err == nil && (from == engine.FromStart().String() || from == engine.FromNow().String() || from[0] == 't') {
 		all := partmap.Range{Min: partmap.MinEPK(), Max: partmap.MaxEPK()}
-		f.now = position{authority: authority, incarnation: f.view.Client.cfg.Cluster.Incarnation, places: []place{{all, from}}}
+		f.now = position{authority: authority, incarnation: f.view.Client.cfg.Cluster.Incarnation, places: []place{{keys: all, at: from}}}
 		return nil
 	}
 	p, err := parsePosition(from)
@@ -140,19 +140,32 @@ func (f *feed) read(from string) error {
 	return nil
 }
 
-// round shows what there is once. more says that the feed goes on.
+// round shows what there is once. It asks each place for one page at a time: a group that is written faster than it is
+// read must not keep back what the others have. more says that the feed goes on.
 func (f *feed) round(ctx context.Context, show func(ChangePage) bool) (more bool, err error) {
+	for i := range f.now.places {
+		f.now.places[i].done = time.Time{}
+	}
 	shown := false
-	for i := 0; i < len(f.now.places); i++ { // a page may divide the place
-		if !f.o.Within.Empty() && !f.o.Within.Contains(&f.now.places[i].keys.Min) {
-			continue
-		}
-		for rest := true; rest; {
+	for rest := true; rest; {
+		rest = false
+		for i := 0; i < len(f.now.places); i++ { // a page may divide the place
+			s := &f.now.places[i]
+			if !f.o.Within.Empty() && !f.o.Within.Contains(&s.keys.Min) {
+				continue
+			}
+			if !s.done.IsZero() && (!f.o.Follow || time.Since(s.done) < f.o.Every) {
+				continue
+			}
 			var p protocol.ChangesPage
 			if p, err = f.page(ctx, i); err != nil {
 				return false, err
 			}
-			rest = p.More
+			if p.More {
+				rest = true
+			} else {
+				f.now.places[i].done = time.Now()
+			}
 			if f.charge += p.Charge; len(p.Items) == 0 {
 				continue
 			}
@@ -217,9 +230,9 @@ func (f *feed) page(ctx context.Context, i int) (p protocol.ChangesPage, err err
 				return p, err
 			}
 			f.view.saw(demanded, t.g.ID, r.Applied)
-			f.now.places[i] = place{keys, p.Position}
+			f.now.places[i] = place{keys: keys, at: p.Position}
 			if keys.Max != s.keys.Max {
-				f.now.places = slices.Insert(f.now.places, i+1, place{partmap.Range{Min: keys.Max, Max: s.keys.Max}, s.at})
+				f.now.places = slices.Insert(f.now.places, i+1, place{keys: partmap.Range{Min: keys.Max, Max: s.keys.Max}, at: s.at})
 			}
 			return p, nil
 		case elsewhere(r.Err):

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"slices"
+	"time"
 
 	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/partmap"
@@ -15,6 +16,8 @@ import (
 type place struct {
 	keys partmap.Range
 	at   string
+	// done is when there was nothing more, since the round began; zero: there may be.
+	done time.Time
 }
 
 // position is what the text of a position has. It is, in URL-safe base64,
@@ -35,7 +38,7 @@ func (p *position) divide(at partmap.EPK) {
 	for i := range p.places {
 		if s := p.places[i]; s.keys.Min.Compare(&at) < 0 && at.Compare(&s.keys.Max) < 0 {
 			p.places[i].keys.Max = at
-			p.places = slices.Insert(p.places, i+1, place{partmap.Range{Min: at, Max: s.keys.Max}, s.at})
+			p.places = slices.Insert(p.places, i+1, place{keys: partmap.Range{Min: at, Max: s.keys.Max}, at: s.at})
 			return
 		}
 	}

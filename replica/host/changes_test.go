@@ -251,3 +251,47 @@ func TestChangesRefused(t *testing.T) {
 		r.Close()
 	})
 }
+
+// TestChangesOfAll: a group that is written faster than a feed reads it does not keep back what the other groups have.
+func TestChangesOfAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, c := open(t, 2)
+		r.Steady()
+		written := make(map[string]int)
+		write := func(key string) {
+			written[key]++
+			body := fmt.Appendf(nil, `{"id":"i%d","k":%q}`, written[key], key)
+			_, err := c.Upsert(within(20*time.Second), "items", engine.StringKey(key), body)
+			must(t, err)
+		}
+		busy, quiet := r.KeyIn(0), r.KeyIn(1)
+		for range 3 {
+			write(busy)
+		}
+		write(quiet)
+		pages, seen := 0, 0
+		for p, err := range c.Changes(within(time.Hour), "items", "start", &client.ChangeOptions{Follow: true, Limit: 1, Every: 1}) {
+			must(t, err)
+			for _, it := range p.Items {
+				if it.Key == engine.StringKey(quiet) {
+					seen++
+					write(quiet)
+				} else {
+					write(busy)
+					write(busy)
+				}
+			}
+			if p.CaughtUp {
+				t.Error("it says that everything was shown")
+			}
+			if pages++; pages == 20 {
+				break
+			}
+		}
+		if seen < 9 {
+			t.Errorf("%d of %d pages are of the quiet group", seen, pages)
+		}
+		c.Close()
+		r.Close()
+	})
+}
