@@ -450,6 +450,9 @@ func (c *Client) askFor(ctx context.Context, most time.Duration, node uint64, ki
 	l.mu.Lock()
 	delete(l.mu.calls, number) // the answer may be in the channel already, which is not used again
 	l.mu.Unlock()
+	if sent && kind == protocol.Query {
+		conn.Send(protocol.Cancel, func(dst []byte) []byte { return protocol.AppendCancel(dst, number) })
+	}
 	return reply{err: err}, sent
 }
 

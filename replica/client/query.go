@@ -12,7 +12,7 @@ import (
 )
 
 // queryTime is how long one node is waited for that evaluates a query.
-const queryTime = 10 * time.Second
+const queryTime = protocol.QueryTime + time.Second
 
 // Query is a query of one logical partition, of those whose keys begin alike, or of a range of the key space.
 type Query struct {
@@ -37,7 +37,8 @@ func (c *Client) Query(ctx context.Context, level protocol.Level, q *Query) (p p
 // behind end is asked for by another call. Its Query may have the same Continue, also if the group was split
 // since that page: results do not come twice. So a query that has an order, groups or a limit of
 // its own is right only within one group. Each page sees the group at the moment at which it is read. Errors: those of engine.ParseQuery
-// and of queries, engine.ErrBadContinuation, engine.ErrNoContainer; that of the context, with the last answer.
+// and of queries, engine.ErrBadContinuation, engine.ErrNoContainer; context.DeadlineExceeded too if a node has found nothing
+// within protocol.QueryTime; that of the context, with the last answer.
 func (v View) Query(ctx context.Context, q *Query) (p protocol.Page, end partmap.EPK, err error) {
 	r := &protocol.ReadRequest{Container: q.Container, Key: q.Key, Limit: uint64(max(q.Limit, 1))}
 	r.Query = protocol.Search{Range: q.Range, Text: q.Text, Continue: q.Continue}

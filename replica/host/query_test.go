@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,6 +15,7 @@ import (
 	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/partmap"
 	"github.com/cleavestore/cleave/replica/client"
+	"github.com/cleavestore/cleave/replica/host"
 	"github.com/cleavestore/cleave/replica/protocol"
 	"github.com/cleavestore/cleave/replica/transport"
 )
@@ -191,6 +195,88 @@ func TestQueryTooLarge(t *testing.T) {
 		}
 		if _, err := c.Read(within(time.Second), protocol.Strong, "items", key, strings.Repeat("i", transport.MaxFrame)); !errors.Is(err, engine.ErrTooLarge) {
 			t.Errorf("read: %v", err)
+		}
+		c.Close()
+		r.Close()
+	})
+}
+
+// TestQueryAbandoned: a client tells the node of a query that it does not wait for any more, and asks no other node.
+func TestQueryAbandoned(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var queries, ended []uint64 // by their numbers
+		come := make(chan struct{}, 8)
+		var mu sync.Mutex
+		r := host.NewRig(t, 1, func(_ context.Context, _ *host.Host, c *transport.Conn) {
+			for {
+				kind, payload, err := c.Read()
+				if err != nil {
+					return
+				}
+				q, err := protocol.DecodeRequest(kind, payload)
+				mu.Lock()
+				switch {
+				case err != nil:
+					t.Error(err)
+				case kind == protocol.Query:
+					queries = append(queries, q.Number)
+				case kind == protocol.Cancel:
+					ended = append(ended, q.Number)
+				}
+				mu.Unlock()
+				if kind == protocol.Query {
+					come <- struct{}{}
+				}
+			}
+		})
+		r.Steady()
+		c := client.New(client.Config{Cluster: r.Cluster(), Credentials: r.Credentials(), Dial: r.Network().Dialer(clientAddress)})
+		ctx, cancel := context.WithCancel(t.Context())
+		failed := make(chan error)
+		go func() {
+			_, _, err := c.Query(ctx, protocol.Eventual, &client.Query{Container: "items", Key: engine.StringKey("k"), Text: "SELECT * FROM c"})
+			failed <- err
+		}()
+		<-come
+		cancel()
+		if err := <-failed; !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+		r.Steady() // the frames are there
+		mu.Lock()
+		if len(queries) != 1 || !slices.Equal(ended, queries) {
+			t.Errorf("queries %v, of which the client has ended %v", queries, ended)
+		}
+		mu.Unlock()
+		c.Close()
+		r.Close()
+	})
+}
+
+// TestQuerySlow: what a node says of a query that takes too long is the answer: no other node is asked.
+func TestQuerySlow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var queries atomic.Int64
+		r := host.NewRig(t, 1, func(_ context.Context, _ *host.Host, c *transport.Conn) {
+			for {
+				kind, payload, err := c.Read()
+				if err != nil {
+					return
+				}
+				if q, err := protocol.DecodeRequest(kind, payload); err == nil && kind == protocol.Query {
+					queries.Add(1)
+					time.AfterFunc(protocol.QueryTime, func() {
+						h := protocol.Head{Number: q.Number}
+						c.Send(protocol.Answer, func(dst []byte) []byte { return h.AppendError(dst, context.DeadlineExceeded) })
+					})
+				}
+			}
+		})
+		r.Steady()
+		c := client.New(client.Config{Cluster: r.Cluster(), Credentials: r.Credentials(), Dial: r.Network().Dialer(clientAddress)})
+		_, _, err := c.Query(t.Context(), protocol.Eventual, &client.Query{Container: "items", Key: engine.StringKey("k"), Text: "SELECT * FROM c"})
+		if !errors.Is(err, context.DeadlineExceeded) || queries.Load() != 1 {
+			t.Errorf("%v, after %d queries", err, queries.Load())
 		}
 		c.Close()
 		r.Close()

@@ -17,6 +17,8 @@
 //	                 from | to | query in SQL | its parameters as JSON | limit | continuation
 //	     24 answer:  number | code (1) | leader | applied | the rest
 //	     25 changes: number | group | strong (1) | container | min | max | position | limit
+//	     26 cancel:  number of a query that nobody waits for any more. It has no answer; a node of before
+//	                 there was the kind says that it does not know it, to a number of which nobody hears
 //
 //	min, max: of the range, as effective partition keys
 //	level: 1 byte; of session: index; of bounded staleness: index | age (ms) | entries
@@ -44,6 +46,7 @@
 package protocol
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -67,7 +70,12 @@ const (
 	Query   = transport.FirstOfClients + 7
 	Answer  = transport.FirstOfClients + 8
 	Changes = transport.FirstOfClients + 9
+	Cancel  = transport.FirstOfClients + 10
 )
+
+// QueryTime is how long a node is at a query at most, from when it has come. A client waits longer: a query that takes too long is
+// answered, with what there is or with an error, and is not evaluated by one node after the other.
+const QueryTime = 9 * time.Second
 
 // MaxScan is how many items an answer to a scan has at most.
 const MaxScan = 1000
@@ -86,7 +94,7 @@ var errs = []error{
 	1: errors.ErrUnsupported, group.ErrNotLeader, group.ErrBusy, group.ErrUnknown, group.ErrExpired, group.ErrFailed, ErrNoGroup,
 	8: engine.ErrNotFound, engine.ErrExists, engine.ErrPrecondition, engine.ErrUniqueKey, engine.ErrTooLarge, engine.ErrInvalid,
 	14: engine.ErrKeyMismatch, engine.ErrLogicalPartitionFull, engine.ErrNoContainer, engine.ErrCorrupt, ErrInvalid,
-	19: group.ErrRange, ErrChange, engine.ErrBadContinuation,
+	19: group.ErrRange, ErrChange, engine.ErrBadContinuation, context.DeadlineExceeded,
 }
 
 // ofRange is the code of group.ErrRange, which is an engine.ErrInvalid too.
@@ -161,6 +169,9 @@ func (r *ReadRequest) Append(dst []byte, kind transport.Kind, number uint64) []b
 // AppendStatus appends a request for the status of a node.
 func AppendStatus(dst []byte, number uint64) []byte { return binary.AppendUvarint(dst, number) }
 
+// AppendCancel appends a request to end a query.
+func AppendCancel(dst []byte, number uint64) []byte { return binary.AppendUvarint(dst, number) }
+
 // Request is a decoded request.
 type Request struct {
 	Number uint64
@@ -214,7 +225,7 @@ func DecodeRequest(kind transport.Kind, b []byte) (q Request, err error) {
 		if q.Read.Level < Strong || q.Read.Level > Prefix {
 			return q, fmt.Errorf("%w: level %d: %w", ErrInvalid, q.Read.Level, errors.ErrUnsupported)
 		}
-	case Status, Routes:
+	case Status, Routes, Cancel:
 	case Alter:
 		q.Change.decode(&r)
 	case Changes:

@@ -84,8 +84,11 @@ func TestRequests(t *testing.T) {
 	if q, err := DecodeRequest(Query, empty.Append(nil, Query, 5)); !errors.Is(err, ErrInvalid) || q.Number != 5 {
 		t.Errorf("a query of an empty range: %+v, %v", q, err)
 	}
-	if q, err := DecodeRequest(Changes+1, []byte{9}); !errors.Is(err, errors.ErrUnsupported) || q.Number != 9 {
+	if q, err := DecodeRequest(Cancel+1, []byte{9}); !errors.Is(err, errors.ErrUnsupported) || q.Number != 9 {
 		t.Errorf("a kind that is not known: %+v, %v", q, err)
+	}
+	if q, err := DecodeRequest(Cancel, AppendCancel(nil, 300)); err != nil || q.Number != 300 {
+		t.Errorf("the end of a query: %+v, %v", q, err)
 	}
 }
 

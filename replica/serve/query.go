@@ -2,12 +2,17 @@ package serve
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/cleavestore/cleave/engine"
+	"github.com/cleavestore/cleave/replica/group"
 	"github.com/cleavestore/cleave/replica/host"
 	"github.com/cleavestore/cleave/replica/protocol"
 )
@@ -21,17 +26,69 @@ const (
 	longContinuation = 1000
 )
 
+// queries are those of a client.
+type queries struct {
+	turns chan struct{} // has those that are being evaluated
+	mu    sync.Mutex
+	ends  map[uint64]context.CancelFunc // of all, by the numbers of their requests
+}
+
+// begin notes that a query has come. Its context ends with its time, or when the client does not wait any more. end is called when it
+// is over.
+func (q *queries) begin(ctx context.Context, number uint64) (_ context.Context, end func()) {
+	ctx, cancel := context.WithTimeout(ctx, protocol.QueryTime)
+	q.mu.Lock()
+	q.ends[number] = cancel
+	q.mu.Unlock()
+	return ctx, func() {
+		cancel()
+		q.mu.Lock()
+		delete(q.ends, number)
+		q.mu.Unlock()
+	}
+}
+
+// cancel ends a query that nobody waits for.
+func (q *queries) cancel(number uint64) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if end := q.ends[number]; end != nil {
+		end()
+	}
+}
+
+// turn waits until a query may be evaluated, and then takes one of turns. It waits so long that there is time left for the query.
+// group.ErrBusy: others take long, and the client may ask another node.
+func (q *queries) turn(ctx context.Context) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	late := time.NewTimer(protocol.QueryTime / 2)
+	defer late.Stop()
+	select {
+	case q.turns <- struct{}{}:
+		return nil
+	case <-late.C:
+		return fmt.Errorf("%d queries of this client are being evaluated: %w", cap(q.turns), group.ErrBusy)
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
 // query answers a page of a query.
-func (s *session) query(q *protocol.Request) {
-	s.queries <- struct{}{}
-	defer func() { <-s.queries }()
+func (s *session) query(ctx context.Context, q *protocol.Request) {
+	if err := s.queries.turn(ctx); err != nil {
+		s.refuse(q, err)
+		return
+	}
+	defer func() { <-s.queries.turns }()
 	l, err := s.lookIn(q)
 	if err != nil {
 		s.refuse(q, err)
 		return
 	}
 	var p protocol.Page
-	err = s.evaluate(l.c, &q.Read, &p)
+	err = evaluate(ctx, l.c, &q.Read, &p)
 	s.seen(q, l, err, func(h *protocol.Head, dst []byte) []byte { return h.AppendPage(dst, &p) })
 }
 
@@ -48,7 +105,8 @@ func (s *session) lookIn(q *protocol.Request) (l look, err error) {
 	return l, err
 }
 
-func (s *session) evaluate(c *engine.Container, r *protocol.ReadRequest, p *protocol.Page) error {
+// evaluate gets a page of a query. When its time is up the page has what there is until then, if anything.
+func evaluate(ctx context.Context, c *engine.Container, r *protocol.ReadRequest, p *protocol.Page) error {
 	parameters := map[string]any{}
 	if len(r.Query.Parameters) > 0 {
 		if err := json.Unmarshal([]byte(r.Query.Parameters), &parameters); err != nil {
@@ -80,8 +138,22 @@ func (s *session) evaluate(c *engine.Container, r *protocol.ReadRequest, p *prot
 		query.Limit++ // one more tells whether there are more
 	}
 	size := 0
-	result := c.Query(s.ctx, scope, query)
+	result := c.Query(ctx, scope, query)
+	behind := func() {
+		at := result.Continue()
+		if p.Continue = goesOn(at); len(at) > longContinuation {
+			p.Short = goesOn(result.ShortContinue())
+		}
+	}
 	for it, failed := range result.All() {
+		if errors.Is(failed, context.DeadlineExceeded) {
+			if len(p.Rows) == 0 {
+				return fmt.Errorf("the query has no result within %v: %w", protocol.QueryTime, failed)
+			}
+			p.Done = false
+			behind()
+			break
+		}
 		if failed != nil {
 			return failed
 		}
@@ -92,10 +164,7 @@ func (s *session) evaluate(c *engine.Container, r *protocol.ReadRequest, p *prot
 		p.Rows = append(p.Rows, protocol.Row{ETag: uint64(it.ETag), Body: bytes.Clone(it.Body)})
 		size += len(it.Body)
 		if len(p.Rows) == limit || size > maxQueryBytes {
-			at := result.Continue()
-			if p.Continue = goesOn(at); len(at) > longContinuation {
-				p.Short = goesOn(result.ShortContinue())
-			}
+			behind()
 		}
 	}
 	stats := result.Stats()

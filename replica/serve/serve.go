@@ -23,7 +23,8 @@ const maxScanBytes = 4 << 20
 func Client(ctx context.Context, h *host.Host, c *transport.Conn) {
 	ctx, gone := context.WithCancel(ctx)
 	s := &session{ctx: ctx, h: h, c: c, changing: make(chan struct{}, 1)}
-	s.export.turn, s.queries = make(chan struct{}, 1), make(chan struct{}, queriesAtOnce)
+	s.export.turn = make(chan struct{}, 1)
+	s.queries.turns, s.queries.ends = make(chan struct{}, queriesAtOnce), make(map[uint64]context.CancelFunc)
 	defer s.endExport()
 	defer gone() // what is under way is for nobody
 	for {
@@ -55,6 +56,8 @@ func Client(ctx context.Context, h *host.Host, c *transport.Conn) {
 			s.exportPart(&q)
 		case protocol.Changes:
 			s.changes(&q)
+		case protocol.Cancel:
+			s.queries.cancel(q.Number)
 		}
 	}
 }
@@ -65,7 +68,7 @@ type session struct {
 	c   *transport.Conn
 
 	changing chan struct{} // one change of a group at a time
-	queries  chan struct{} // has those that are being evaluated
+	queries  queries
 	export   export
 }
 
@@ -130,14 +133,19 @@ func (s *session) propose(q *protocol.Request) {
 
 func (s *session) read(kind transport.Kind, q *protocol.Request) {
 	kept := *q
+	ctx, end := s.ctx, func() {}
+	if kind == protocol.Query {
+		ctx, end = s.queries.begin(s.ctx, q.Number)
+	}
 	do := func() {
+		defer end()
 		switch kind {
 		case protocol.Read:
 			s.readItem(&kept)
 		case protocol.Scan:
 			s.scan(&kept)
 		default:
-			s.query(&kept)
+			s.query(ctx, &kept)
 		}
 	}
 	weak := q.Read.Level == protocol.Eventual || q.Read.Level == protocol.Prefix
@@ -150,6 +158,7 @@ func (s *session) read(kind transport.Kind, q *protocol.Request) {
 	}
 	confirmed := func(err error) {
 		if err != nil {
+			end()
 			s.refuse(&kept, err)
 			return
 		}
