@@ -15,6 +15,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	"unicode/utf8"
 
 	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/internal/pageapi"
@@ -435,5 +436,21 @@ func TestNoPartition(t *testing.T) {
 	b := request(t, h, "POST", "/api/split", `{"name":"c","partition":4711}`, &split)
 	if a.StatusCode != 404 || cut.Text != "no partition 4711" || b.StatusCode != 404 || split != cut {
 		t.Errorf("%s, %+v; %s, %+v", a.Status, cut, b.Status, split)
+	}
+}
+
+// TestCut: the beginning of a document that is text is text, wherever its characters begin.
+func TestCut(t *testing.T) {
+	for _, letter := range []string{"x", "é", "漢", "𝄞"} {
+		for pad := range 4 {
+			body := `{"id":"` + strings.Repeat("x", pad) + `","t":"` + strings.Repeat(letter, 300) + `"}`
+			row := rowOf(&engine.Item{Body: []byte(body)}, shownInList)
+			if !row.Cut || row.Base64 != "" || !strings.HasPrefix(body, row.Text) || len(row.Text) <= shownInList-utf8.UTFMax || len(row.Text) > shownInList {
+				t.Errorf("%s after %d letters: %+v", letter, pad, row)
+			}
+		}
+	}
+	if row := rowOf(&engine.Item{Body: bytes.Repeat([]byte{0x80}, 300)}, shownInList); row.Text != "" || row.Base64 == "" || !row.Cut {
+		t.Errorf("what is no text: %+v", row)
 	}
 }

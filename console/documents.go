@@ -222,10 +222,11 @@ func rowOf(it *engine.Item, most int) itemRow {
 	}
 	body := it.Body
 	if len(body) > most {
-		body, row.Cut = body[:most], true
-		for i := 0; i < utf8.UTFMax && len(body) > 0 && !utf8.Valid(body[max(0, len(body)-utf8.UTFMax):]); i++ {
-			body = body[:len(body)-1]
+		row.Cut = true
+		for i := 1; i < utf8.UTFMax && most > 0 && !utf8.RuneStart(body[most]); i++ {
+			most--
 		}
+		body = body[:most]
 	}
 	if utf8.Valid(body) {
 		row.Text = string(body)
