@@ -274,10 +274,12 @@ func (c *compiler) result(p *plan, q *syntax.Query, s *scope) {
 		return
 	}
 	names := ColumnNames(q)
+	seen := make(map[string]struct{}, len(names))
 	for i, name := range names {
-		if slices.Contains(names[:i], name) {
+		if _, taken := seen[name]; taken {
 			c.fail(q.Items[i].Expr.Pos(), "two columns are named %s: name one of them with AS", jsondoc.Clip(name))
 		}
+		seen[name] = struct{}{}
 	}
 	p.result = func(f *Frame) value.Value {
 		list, _ := evaluated(f, nodes)

@@ -84,12 +84,23 @@ func Array(list []Value) Value {
 // Object returns an object of names and their values, which it keeps. What is not Defined
 // is left out. Of two equal names the last one counts.
 func Object(names []string, list []Value) Value {
+	place := func(name string, n int) int { return slices.Index(names[:n], name) }
+	if len(names) > fewNames {
+		places := make(map[string]int, len(names))
+		place = func(name string, n int) int {
+			if at, ok := places[name]; ok {
+				return at
+			}
+			places[name] = n
+			return -1
+		}
+	}
 	n := 0
 	for i, v := range list {
 		if !v.Defined() {
 			continue
 		}
-		if at := slices.Index(names[:n], names[i]); at >= 0 {
+		if at := place(names[i], n); at >= 0 {
 			list[at] = v
 			continue
 		}
@@ -98,6 +109,9 @@ func Object(names []string, list []Value) Value {
 	}
 	return Value{kind: jsondoc.KindObject, c: made(list[:n], names[:n])}
 }
+
+// fewNames is up to how many names it is faster to compare all with each other.
+const fewNames = 32
 
 // Read returns a value of a document.
 func Read(v jsondoc.Value) Value {

@@ -2,6 +2,7 @@ package value
 
 import (
 	"encoding/json"
+	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -91,6 +92,17 @@ func TestMade(t *testing.T) {
 	v := Object([]string{"a", "b", "a", "n"}, []Value{Int(1), {}, Int(2), Number(math.NaN())})
 	if got := v.String(); got != `{"a":2}` {
 		t.Errorf("object %s", got)
+	}
+	// So it is of many members, which are found in one pass.
+	const many = 1 << 20
+	names, list := make([]string, 0, many+many/2), make([]Value, 0, many+many/2)
+	for i := range many + many/2 {
+		names, list = append(names, fmt.Sprintf("%07d", i%many)), append(list, Int(int64(i)))
+	}
+	list[many/2] = Value{}
+	v = Object(names, list)
+	if n, first := v.Len(), v.Member("0000000"); n != many-1 || first.String() != fmt.Sprint(many) || v.Member("0999999").String() != "999999" {
+		t.Errorf("%d members, the first one %s", n, first)
 	}
 	if got := Array([]Value{{}, Int(1), Number(math.NaN()), Null()}).String(); got != `[1,null]` {
 		t.Errorf("array %s", got)
