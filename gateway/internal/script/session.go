@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"github.com/cleavestore/cleave/internal/sql/value"
 )
@@ -248,5 +249,8 @@ func (s *Session) Call(name string, args []value.Value) (value.Value, error) {
 	if err != nil || m.Value == nil {
 		return value.Value{}, err
 	}
-	return value.Of(m.Value)
+	if !utf8.Valid(m.Value) {
+		return value.Value{}, errors.New("the result of the function is not valid UTF-8")
+	}
+	return value.Parse(m.Value), nil
 }

@@ -29,12 +29,12 @@ func (b *binder) value(at int, name string) (value.Value, error) {
 	if !ok {
 		return value.Value{}, Errorf(b.text, at, "parameter @%s is not given", jsondoc.Clip(name))
 	}
-	bound, err := value.Of(v)
+	bound, err := value.Of(v, MaxParameters-b.size)
+	if b.size += bound.Size(); err == value.ErrLarge || b.size > MaxParameters {
+		return value.Value{}, Errorf(b.text, at, "parameter @%s: parameters of more than %d bytes", jsondoc.Clip(name), MaxParameters)
+	}
 	if err != nil {
 		return value.Value{}, Errorf(b.text, at, "parameter @%s: %s", jsondoc.Clip(name), err)
-	}
-	if b.size += bound.Size(); b.size > MaxParameters {
-		return value.Value{}, Errorf(b.text, at, "parameter @%s: parameters of more than %d bytes", jsondoc.Clip(name), MaxParameters)
 	}
 	if b.known == nil {
 		b.known = make(map[string]value.Value)

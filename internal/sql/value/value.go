@@ -2,13 +2,10 @@ package value
 
 import (
 	"cmp"
-	"encoding/json"
-	"fmt"
 	"math"
 	"slices"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/cleavestore/cleave/internal/jsondoc"
 )
@@ -141,102 +138,6 @@ func Read(v jsondoc.Value) Value {
 func Parse(text []byte) Value {
 	w := jsondoc.Walk(text)
 	return Read(w.Whole())
-}
-
-// Of returns the value of a Go value: nil, a boolean, a number of any type or json.Number, a
-// string, []any, map[string]any or json.RawMessage.
-func Of(v any) (Value, error) {
-	return of(v, 0)
-}
-
-// maxDepth bounds the nesting of Go values.
-const maxDepth = 200
-
-func of(v any, depth int) (Value, error) {
-	if depth > maxDepth {
-		return Value{}, fmt.Errorf("a value of more than %d nested levels", maxDepth)
-	}
-	switch v := v.(type) {
-	case Value:
-		return v, nil
-	case nil:
-		return Null(), nil
-	case bool:
-		return Bool(v), nil
-	case string:
-		if !utf8.ValidString(v) {
-			return Value{}, fmt.Errorf("a string is not valid UTF-8")
-		}
-		return String(v), nil
-	case float64:
-		if math.IsNaN(v) {
-			return Value{}, fmt.Errorf("NaN is no value")
-		}
-		return Number(v), nil
-	case float32:
-		return of(float64(v), depth)
-	case int:
-		return Int(int64(v)), nil
-	case int8:
-		return Int(int64(v)), nil
-	case int16:
-		return Int(int64(v)), nil
-	case int32:
-		return Int(int64(v)), nil
-	case int64:
-		return Int(v), nil
-	case uint:
-		return ofUint(uint64(v)), nil
-	case uint8:
-		return Int(int64(v)), nil
-	case uint16:
-		return Int(int64(v)), nil
-	case uint32:
-		return Int(int64(v)), nil
-	case uint64:
-		return ofUint(v), nil
-	case json.Number:
-		if !json.Valid([]byte(v)) || !strings.ContainsAny(string(v[:1]), "-0123456789") {
-			return Value{}, fmt.Errorf("%q is no number", jsondoc.Clip(string(v)))
-		}
-		return Parse([]byte(v)), nil
-	case json.RawMessage:
-		if !json.Valid(v) || !utf8.Valid(v) {
-			return Value{}, fmt.Errorf("%q is no JSON", jsondoc.Clip(string(v)))
-		}
-		return Parse(v), nil
-	case []any:
-		list := make([]Value, len(v))
-		for i := range v {
-			var err error
-			if list[i], err = of(v[i], depth+1); err != nil {
-				return Value{}, err
-			}
-		}
-		return Array(list), nil
-	case map[string]any:
-		names := make([]string, 0, len(v))
-		for name := range v {
-			names = append(names, name)
-		}
-		slices.Sort(names)
-		list := make([]Value, len(names))
-		for i, name := range names {
-			var err error
-			if list[i], err = of(v[name], depth+1); err != nil {
-				return Value{}, err
-			}
-		}
-		return Object(names, list), nil
-	}
-	return Value{}, fmt.Errorf("%T is no value: want nil, a boolean, a number, a string, []any, map[string]any or json.RawMessage", v)
-}
-
-func ofUint(u uint64) Value {
-	if u <= math.MaxInt64 {
-		return Int(int64(u))
-	}
-	return Number(float64(u))
 }
 
 // Kind returns the type.

@@ -47,7 +47,10 @@ func TestSameInBothForms(t *testing.T) {
 			t.Fatal(err)
 		}
 		written := Parse([]byte(text))
-		made, err := Of(plain)
+		if read, err := Of(json.RawMessage(" "+text), math.MaxInt64); err != nil || !Equal(written, read) || read.c != nil && read.c.raw != nil {
+			t.Errorf("%s as JSON is %s, error %v", text, read, err)
+		}
+		made, err := Of(plain, math.MaxInt64)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -108,7 +111,7 @@ func TestMade(t *testing.T) {
 		t.Errorf("array %s", got)
 	}
 	for _, bad := range []any{make(chan int), "\xff", math.NaN(), json.Number("x"), json.RawMessage("{"), []any{make(chan int)}, map[string]any{"a": struct{}{}}} {
-		if v, err := Of(bad); err == nil {
+		if v, err := Of(bad, math.MaxInt64); err == nil {
 			t.Errorf("%v is the value %s", bad, v)
 		}
 	}
@@ -116,7 +119,49 @@ func TestMade(t *testing.T) {
 	for range maxDepth + 2 {
 		deep = []any{deep}
 	}
-	if _, err := Of(deep); err == nil {
+	if _, err := Of(deep, math.MaxInt64); err == nil {
 		t.Error("a value of endless depth is taken")
+	}
+}
+
+// TestOfStops: Of makes no more than it may. It does not come to what is no value behind that, and to
+// the members of a map only if they fit.
+func TestOfStops(t *testing.T) {
+	const most = 100 * 48
+	bad := make(chan int)
+	large := make(map[string]any)
+	for i := range 100 {
+		large[fmt.Sprint(i)] = bad
+	}
+	list := func(n int, of any) (l []any) {
+		for range n {
+			l = append(l, of)
+		}
+		return l
+	}
+	for name, v := range map[string]any{
+		"a string":         []any{strings.Repeat("x", most), bad},
+		"an array":         list(100, bad),
+		"arrays":           []any{list(50, 1), list(49, 1), bad},
+		"an object":        large,
+		"objects":          []any{map[string]any{"a": list(97, 1)}, bad},
+		"a string of JSON": []any{json.RawMessage(`"` + strings.Repeat("x", most) + `"`), bad},
+		"an array of JSON": []any{json.RawMessage("[" + strings.Repeat("1,", 97) + "1]"), bad},
+		"a name of JSON":   []any{json.RawMessage(`{"` + strings.Repeat("x", most) + `":1}`), bad},
+	} {
+		if _, err := Of(v, most); err != ErrLarge {
+			t.Errorf("%s: error %v, want %v", name, err, ErrLarge)
+		}
+	}
+	for _, v := range []any{list(99, 1), json.RawMessage("[" + strings.Repeat("1,", 98) + "1]"), map[string]any{"a": list(97, 1)}} {
+		if v, err := Of(v, most); err != nil || v.Size() > most {
+			t.Errorf("%d bytes, error %v", v.Size(), err)
+		}
+	}
+	if v, err := Of(json.RawMessage(`{"a":1,"\ud800x":"\ud83d\ude00\udc00","a":2}`), most); err != nil || v.String() != "{\"a\":2,\"\ufffdx\":\"😀\ufffd\"}" {
+		t.Errorf("%s, error %v", v, err)
+	}
+	if _, err := Of(json.RawMessage(strings.Repeat("[", maxDepth+2)+strings.Repeat("]", maxDepth+2)), math.MaxInt64); err == nil {
+		t.Error("JSON of endless depth is taken")
 	}
 }
