@@ -57,8 +57,8 @@ func isTrue(s string) bool { return strings.EqualFold(s, "true") }
 type queryBody struct {
 	Query      string `json:"query"`
 	Parameters []struct {
-		Name  string `json:"name"`
-		Value any    `json:"value"`
+		Name  string          `json:"name"`
+		Value json.RawMessage `json:"value"`
 	} `json:"parameters"`
 }
 
@@ -86,6 +86,7 @@ func (c *call) readQuery() (text string, parameters map[string]any, err error) {
 		if !strings.HasPrefix(p.Name, "@") {
 			return "", nil, badf("the parameter %q does not begin with @", clip(p.Name))
 		}
+		setDefault(&p.Value, "null")
 		parameters[p.Name] = p.Value
 	}
 	return q.Query, parameters, nil

@@ -86,6 +86,29 @@ func TestRefusedQueries(t *testing.T) {
 	s.ask(400, docs, "SELECT * FROM c", append(crosses, "x-ms-max-item-count", "0")...)
 }
 
+// TestParameters: numbers of parameters keep their digits, and those beyond all doubles are infinite. A parameter without a
+// value is null. Objects and arrays are compared as those of documents are.
+func TestParameters(t *testing.T) {
+	s := start(t, nil)
+	docs := s.items()
+	s.do(201, "POST", docs, `{"id":"1","pk":"a","n":9007199254740993,"o":{"a":[1,"x"],"b":null}}`, pk, `["a"]`)
+	for _, test := range []struct{ query, parameters, want string }{
+		{"SELECT VALUE INTADD(@n, 1) FROM c", `{"name":"@n","value":9007199254740993}`, "9007199254740994"},
+		{"SELECT VALUE c.n < @n FROM c", `{"name":"@n","value":1e400}`, "true"},
+		{"SELECT VALUE c.n > @n FROM c", `{"name":"@n","value":-1e400}`, "true"},
+		{"SELECT VALUE [@n, @m] FROM c", `{"name":"@n"},{"name":"@m","value":null}`, "[null,null]"},
+		{"SELECT VALUE c.o = @n FROM c WHERE c.o = @n", `{"name":"@n","value":{ "b" : null, "a":[1.0,"\u0078"] }}`, "true"},
+		{"SELECT VALUE c.id FROM c WHERE ARRAY_CONTAINS(@n, c.id)", `{"name":"@n","value":["0","1"]}`, `"1"`},
+		{"SELECT TOP @n VALUE c.id FROM c", `{"name":"@n","value":1}`, `"1"`},
+	} {
+		query, _ := json.Marshal(test.query)
+		r := s.do(200, "POST", docs, `{"query":`+string(query)+`,"parameters":[`+test.parameters+`]}`, "x-ms-documentdb-query", "True", "Content-Type", "application/query+json", pk, `["a"]`)
+		if !strings.Contains(string(r.body), `"Documents":[`+test.want+`]`) {
+			t.Errorf("%s with %s: %s, want %s", test.query, test.parameters, r.body, test.want)
+		}
+	}
+}
+
 // TestCompositeIndexes: the composite indexes of a definition are made, kept as they were
 // given, replaced, and named by index metrics.
 func TestCompositeIndexes(t *testing.T) {

@@ -2,6 +2,7 @@ package host_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -110,7 +111,12 @@ func TestQuery(t *testing.T) {
 		if len(p.Rows) != 1 || string(p.Rows[0].Body) != "29" || !p.Done {
 			t.Errorf("%+v", p)
 		}
-		q.Text, q.Continue = "SELECT VALUE COUNT(1) FROM c", ""
+		// A parameter keeps the digits of a number, and one beyond all doubles is infinite.
+		q.Text, q.Continue, q.Parameters = "SELECT TOP 1 VALUE INTADD(@n, 1) FROM c WHERE c.n < @most", "", map[string]any{"@n": 9007199254740993, "@most": json.RawMessage("1e400")}
+		if p, _, err = c.Query(within(time.Second), protocol.Strong, &q); err != nil || len(p.Rows) != 1 || string(p.Rows[0].Body) != "9007199254740994" {
+			t.Errorf("%+v, %v", p, err)
+		}
+		q.Text, q.Continue, q.Parameters = "SELECT VALUE COUNT(1) FROM c", "", nil
 		if p, _, err = c.Query(within(time.Second), protocol.Strong, &q); err != nil || len(p.Rows) != 1 || string(p.Rows[0].Body) != "4" {
 			t.Errorf("%+v, %v", p, err)
 		}

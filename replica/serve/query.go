@@ -107,11 +107,15 @@ func (s *session) lookIn(q *protocol.Request) (l look, err error) {
 
 // evaluate gets a page of a query. When its time is up the page has what there is until then, if anything.
 func evaluate(ctx context.Context, c *engine.Container, r *protocol.ReadRequest, p *protocol.Page) error {
-	parameters := map[string]any{}
+	var given map[string]json.RawMessage // so numbers keep their digits
 	if len(r.Query.Parameters) > 0 {
-		if err := json.Unmarshal([]byte(r.Query.Parameters), &parameters); err != nil {
+		if err := json.Unmarshal([]byte(r.Query.Parameters), &given); err != nil {
 			return fmt.Errorf("%w: parameters of the query: %w", engine.ErrInvalid, err)
 		}
+	}
+	parameters := make(map[string]any, len(given))
+	for name, text := range given {
+		parameters[name] = text
 	}
 	query, err := engine.ParseQuery(r.Query.Text, parameters)
 	if err != nil {
