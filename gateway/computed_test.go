@@ -22,7 +22,8 @@ func TestComputedProperties(t *testing.T) {
 	s := start(t, nil)
 	s.do(201, "POST", "/dbs", `{"id":"d"}`)
 	s.do(201, "POST", "/dbs/d/colls", `{"id":"c","partitionKey":{"paths":["/pk"]},"computedProperties":[
-		{"name":"low","query":"SELECT VALUE LOWER(x.name) FROM x"},{"name":"sum","query":"SELECT VALUE c.n + 1 FROM c"}]}`)
+		{"name":"low","query":"SELECT VALUE LOWER(x.name) FROM x"},{"name":"sum","query":"SELECT VALUE c.n + 1 FROM c"},
+		{"name":"group","query":"SELECT VALUE c.n FROM c"},{"name":"both","query":"SELECT VALUE [c.n, c.n + 1] FROM c"}]}`)
 	docs := "/dbs/d/colls/c/docs"
 	for i, name := range []string{"Ada", "BOB", "ada", "Cy"} {
 		s.do(201, "POST", docs, fmt.Sprintf(`{"id":"%d","pk":"a","name":%q,"n":%d,"list":[%s]}`, i, name, i, []string{"", fmt.Sprint(i)}[min(i, 1)]), pk, `["a"]`)
@@ -40,6 +41,11 @@ func TestComputedProperties(t *testing.T) {
 		"SELECT c.low FROM c JOIN (SELECT VALUE x FROM x IN c.list WHERE x < c.sum) y":  {`{"low":"bob"}`, `{"low":"ada"}`, `{"low":"cy"}`},
 		"SELECT VALUE c.low FROM c WHERE EXISTS(SELECT 1 FROM x IN c.list WHERE x = 3)": {`"cy"`},
 		"SELECT DISTINCT VALUE c.low FROM c ORDER BY c.low":                             {`"ada"`, `"bob"`, `"cy"`},
+		"SELECT VALUE (SELECT c.low, c.id) FROM c WHERE c.id = '1'":                     {`{"low":"bob","id":"1"}`},
+		"SELECT y.low, y.x FROM c JOIN (SELECT c.low, x FROM x IN c.list) y":            {`{"low":"bob","x":1}`, `{"low":"ada","x":2}`, `{"low":"cy","x":3}`},
+		"SELECT c.low, c.group, c.order, c['a b'] FROM c WHERE c.id = '1'":              {`{"low":"bob","group":1}`},
+		"SELECT VALUE b FROM c JOIN b IN c.both WHERE c.id = '1'":                       {`1`, `2`},
+		"SELECT VALUE ARRAY(SELECT VALUE b FROM b IN c.both) FROM c WHERE c.id = '1'":   {`[1,2]`},
 	} {
 		if got, _ := s.query(docs, text, pk, `["a"]`); !slices.Equal(texts(got), want) {
 			t.Errorf("%s: %s, want %s", text, texts(got), want)
@@ -114,6 +120,9 @@ func TestETagInQueries(t *testing.T) {
 	check("SELECT VALUE {v: x.v, e: c._etag} FROM c JOIN x IN c.list WHERE c._etag = "+one, `{"v":1,"e":`+quoted("1")+`}`, `{"v":2,"e":`+quoted("1")+`}`)
 	check("SELECT VALUE x.v FROM c JOIN x IN c.list WHERE x._etag = 'inner' AND c.id = '1'", "1")
 	check("SELECT VALUE c.id FROM c WHERE EXISTS(SELECT VALUE x FROM x IN c.list WHERE c._etag = "+one+")", `"1"`)
+	check("SELECT VALUE (SELECT c._etag, c.id) FROM c WHERE c.id = '1'", `{"_etag":`+quoted("1")+`,"id":"1"}`)
+	check("SELECT c.id, c.order, c._etag FROM c WHERE c.id = '1'", `{"id":"1","_etag":`+quoted("1")+`}`)
+	check("SELECT c.id, c.order, c['a b'] FROM c WHERE c.id = '1' AND CONTAINS('an _etag', 'an')", `{"id":"1"}`)
 	all, _ := s.query(docs, "SELECT * FROM c WHERE c._etag = "+one, pk, `["a"]`)
 	if len(all) != 1 || !strings.Contains(string(all[0]), `"_etag":`+quoted("1")) {
 		t.Errorf("documents %s", texts(all))

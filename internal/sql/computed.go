@@ -69,8 +69,9 @@ func rebinds(e syntax.Expr, name string) (found bool) {
 // errNames is why an expression is not put where a name would mean something else.
 var errNames = errors.New("a subquery gives its source the name of the document: choose another one")
 
-// Substitute puts the expressions of computed properties in the place of their names. What
-// it puts in has no more bytes than a query may have.
+// Substitute puts the expressions of computed properties in the place of their names. Columns
+// and sources that were named after a property keep its name. What it puts in has no more bytes
+// than a query may have.
 func Substitute(text string, q *syntax.Query, computed map[string]string) (*syntax.Query, error) {
 	if len(computed) == 0 || q.From == nil || q.From.In || q.From.Query != nil {
 		return q, nil
@@ -104,7 +105,7 @@ func Substitute(text string, q *syntax.Query, computed map[string]string) (*synt
 		}
 	}
 	root := q.From.Name
-	out, err := q.Rewrite(func(e syntax.Expr) (syntax.Expr, error) {
+	return q.Rewrite(func(e syntax.Expr) (syntax.Expr, error) {
 		m, ok := e.(*syntax.Member)
 		if !ok {
 			return e, nil
@@ -116,13 +117,4 @@ func Substitute(text string, q *syntax.Query, computed map[string]string) (*synt
 		}
 		return expr()
 	})
-	if err != nil {
-		return nil, err
-	}
-	// A column keeps the name of its property.
-	names := eval.ColumnNames(q)
-	for i := range names {
-		out.Items[i].As = names[i]
-	}
-	return out, nil
 }

@@ -114,7 +114,10 @@ func results(t *testing.T, text string, o Options, list ...string) (out []string
 // TestComputedProperties: an expression takes the place of a computed property, in filters,
 // orders and columns, which keep its name.
 func TestComputedProperties(t *testing.T) {
-	o := Options{Computed: map[string]string{"low": "SELECT VALUE LOWER(d.name) FROM d", "double": "SELECT VALUE c.n * 2 FROM c"}}
+	o := Options{Computed: map[string]string{
+		"low": "SELECT VALUE LOWER(d.name) FROM d", "double": "SELECT VALUE c.n * 2 FROM c", "order": "SELECT VALUE c.n FROM c", "the rest": "SELECT VALUE c FROM c",
+		"pair": "SELECT VALUE [c.n, c.n + 1] FROM c", "labels": "SELECT VALUE c.tags FROM c", "in": "SELECT VALUE {list: c.tags, n: c.n} FROM c",
+	}}
 	docs := []string{`{"name":"B","n":1,"tags":["x","y"]}`, `{"name":"A","n":2,"low":"stored"}`, `{"name":"C","n":3}`}
 	for text, want := range map[string][]string{
 		"SELECT c.low, c.double AS d FROM c WHERE c.double > 2 ORDER BY c.low DESC": {`{"low":"c","d":6}`, `{"low":"a","d":4}`},
@@ -122,10 +125,33 @@ func TestComputedProperties(t *testing.T) {
 		"SELECT VALUE c.o.low || 'x' FROM c":                                        nil,
 		"SELECT VALUE ARRAY(SELECT VALUE x || c.low FROM x IN c.tags) FROM c":       {`["xb","yb"]`, `[]`, `[]`},
 		"SELECT VALUE ARRAY(SELECT VALUE c.n FROM c IN c.tags) FROM c":              {`[]`, `[]`, `[]`},
+
+		"SELECT c.order, c['the rest'].n, 7, c.double, c.in FROM c WHERE c.n = 3":        {`{"order":3,"n":3,"$1":7,"double":6,"in":{"n":3}}`},
+		"SELECT c['the rest'] FROM c WHERE c.n = 3":                                      {`{"the rest":{"name":"C","n":3}}`},
+		"SELECT c.low, c.n AS low2 FROM c WHERE c.n = 3":                                 {`{"low":"c","low2":3}`},
+		"SELECT VALUE (SELECT c.low, c.order) FROM c WHERE c.n > 1":                      {`{"low":"a","order":2}`, `{"low":"c","order":3}`},
+		"SELECT y.low, y.x FROM c JOIN (SELECT c.low, x FROM x IN c.tags) y":             {`{"low":"b","x":"x"}`, `{"low":"b","x":"y"}`},
+		"SELECT VALUE [p, c.low] FROM c JOIN p IN c.pair WHERE p > 3":                    {`[4,"c"]`},
+		"SELECT VALUE t FROM c JOIN t IN c.labels":                                       {`"x"`, `"y"`},
+		"SELECT VALUE t FROM c JOIN t IN c.in.list":                                      {`"x"`, `"y"`},
+		"SELECT VALUE [low, q[1], labels] FROM c JOIN c.low JOIN c.pair q JOIN c.labels": {`["b",2,["x","y"]]`},
+		"SELECT VALUE ARRAY(SELECT VALUE p FROM p IN c.pair WHERE p > 2) FROM c":         {`[]`, `[3]`, `[3,4]`},
+		"SELECT c.n FROM c JOIN c.in JOIN c['the rest'] WHERE c.n = 3":                   {`{"n":3}`},
 	} {
 		got, err := results(t, text, o, docs...)
 		if err != nil || !slices.Equal(got, want) {
 			t.Errorf("%s is %v, error %v, want %v", text, got, err, want)
+		}
+		// The printed query has the same results.
+		tree, err := syntax.Parse(text)
+		if err == nil {
+			tree, err = Substitute(text, tree, o.Computed)
+		}
+		if err != nil {
+			t.Fatalf("%s: %v", text, err)
+		}
+		if got, err = results(t, tree.String(), Options{}, docs...); err != nil || !slices.Equal(got, want) {
+			t.Errorf("%s as\n%s is %v, error %v, want %v", text, tree, got, err, want)
 		}
 	}
 	for _, body := range []string{

@@ -9,7 +9,7 @@
 //	query     SELECT [DISTINCT] [TOP count] (* | VALUE expr | item, …)
 //	          [FROM source [JOIN source]…] [WHERE expr] [GROUP BY expr, …]
 //	          [ORDER BY expr [ASC|DESC], …] [OFFSET count] [LIMIT count]
-//	item      expr [[AS] name]
+//	item      expr [[AS] name], expr AS "name"
 //	source    name IN collection | collection [[AS] name]
 //	collection  name with .member, ["member"] and [index] | (query)
 //	expr      expr ? expr : expr

@@ -164,6 +164,15 @@ func (p *parser) name(what string) (string, error) {
 	return name, p.next()
 }
 
+// column reads the name of a column. Behind AS it may stand in double quotes, and is then any text.
+func (p *parser) column(as bool) (string, error) {
+	if !as || p.tok.kind != text || p.tok.text == "" || p.text[p.tok.at] != '"' {
+		return p.name("a name for the column")
+	}
+	name := p.tok.text
+	return name, p.next()
+}
+
 func (p *parser) query() (*Query, error) {
 	if err := p.enter(); err != nil {
 		return nil, err
@@ -218,7 +227,7 @@ func (p *parser) items(q *Query) (err error) {
 		}
 		if as || p.tok.kind == word && !reserved[p.tok.upper] {
 			at := p.tok.at
-			if item.As, err = p.name("a name for the column"); err != nil {
+			if item.As, err = p.column(as); err != nil {
 				return err
 			}
 			if q.Value {

@@ -42,8 +42,12 @@ func (q *Query) print(b *strings.Builder) {
 			b.WriteString(", ")
 		}
 		showFirst(b, item.Expr)
-		if item.As != "" {
+		switch {
+		case isName(item.As):
 			b.WriteString(" AS " + item.As)
+		case item.As != "":
+			b.WriteString(" AS ")
+			b.Write(jsondoc.AppendString(nil, item.As))
 		}
 	}
 	if q.From != nil {
@@ -321,3 +325,6 @@ func isWord(s string) bool {
 	p := parser{text: s}
 	return s != "" && utf8.ValidString(s) && p.word(false) == s
 }
+
+// isName says whether a source or column can be named so without quotes.
+func isName(s string) bool { return isWord(s) && !reserved[upper(s)] }

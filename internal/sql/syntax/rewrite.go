@@ -102,7 +102,8 @@ func height(e Expr, most int) int {
 }
 
 // Rewrite returns the query with each expression replaced by what change returns for it. It
-// asks for the parts of an expression first.
+// asks for the parts of an expression first. A column that was named after a member keeps the
+// name, and a collection that is no path any more becomes a subquery, which keeps its name too.
 func (q *Query) Rewrite(change func(Expr) (Expr, error)) (*Query, error) {
 	r := rewriter{change: change}
 	out := r.query(q)
@@ -125,7 +126,11 @@ func (r *rewriter) query(q *Query) *Query {
 	out := *q
 	out.Items = nil
 	for _, item := range q.Items {
-		out.Items = append(out.Items, Item{r.expr(item.Expr), item.As})
+		as, e := item.As, r.expr(item.Expr)
+		if m, ok := item.Expr.(*Member); ok && as == "" && !q.Value && !named(e, m.Name) {
+			as = m.Name
+		}
+		out.Items = append(out.Items, Item{e, as})
 	}
 	out.From, out.Joins = r.source(q.From), nil
 	for _, s := range q.Joins {
@@ -147,8 +152,41 @@ func (r *rewriter) source(s *Source) *Source {
 		out.Query = r.query(s.Query)
 	} else {
 		out.Collection = r.expr(s.Collection)
+		path := isPath(out.Collection)
+		if m, ok := s.Collection.(*Member); ok && !s.Named && !named(out.Collection, m.Name) {
+			out.Named = isName(m.Name) // nothing refers to another name: a subquery needs none
+			path = path && out.Named
+		}
+		if r.err == nil && !path {
+			out.Query = &Query{At: s.At, Value: true, Items: []Item{{Expr: out.Collection}}}
+			out.Collection = nil
+		}
 	}
 	return &out
+}
+
+// named says whether an expression is the member of a name.
+func named(e Expr, name string) bool {
+	m, ok := e.(*Member)
+	return ok && m.Name == name
+}
+
+// isPath says whether an expression is a name, or a path that begins with one.
+func isPath(e Expr) bool {
+	for {
+		switch x := e.(type) {
+		case *Ident:
+			return true
+		case *Member:
+			e = x.Of
+		case *Index:
+			e = x.Of
+		case *Each:
+			e = x.Of
+		default:
+			return false
+		}
+	}
 }
 
 func (r *rewriter) list(list []Expr) (out []Expr) {

@@ -35,17 +35,22 @@ func TestPrinted(t *testing.T) {
 		"SELECT VALUE EXISTS(SELECT VALUE t FROM t IN c.tags), FROM c":                               "",
 		"SELECT EXISTS (SELECT VALUE t FROM t IN c.tags) e, ARRAY(SELECT t FROM t IN c.tags) FROM c": "SELECT EXISTS(SELECT VALUE t FROM t IN c.tags) AS e, ARRAY(SELECT t FROM t IN c.tags) FROM c",
 		"SELECT COUNT(1) n, lower(c.a) FROM c GROUP BY lower(c.a) ORDER BY lower(c.a) desc, c.b asc OFFSET @o LIMIT 10": "SELECT COUNT(1) AS n, LOWER(c.a) FROM c GROUP BY LOWER(c.a) ORDER BY LOWER(c.a) DESC, c.b OFFSET @o LIMIT 10",
-		"SELECT VALUE undefined ?? NULL":                         "SELECT VALUE undefined ?? null",
-		"SELECT VALUE [NaN, Infinity, -Infinity, 0x1F, .5, 1e3]": "SELECT VALUE [NaN, Infinity, -(Infinity), 31, 0.5, 1000]",
-		"SELECT VALUE ~1 >>> 2 << 3":                             "SELECT VALUE ~(1) >>> 2 << 3",
-		"SELECT -- one\n VALUE /* two\n */ 1":                    "SELECT VALUE 1",
-		"SELECT (value) FROM value":                              "SELECT (value) FROM value",
-		"SELECT value.x, top.y FROM value":                       "SELECT (value.x), (top.y) FROM value",
-		"SELECT VALUE 'it''s \\u00e9 \\ud83d\\ude00'":            `SELECT VALUE "it's é 😀"`,
-		"SELECT VALUE 12345678901234567":                         "SELECT VALUE 12345678901234567",
-		"SELECT c.order, c.group FROM c":                         "SELECT c.order, c.group FROM c",
-		"SELECT VALUE LEFT(c.a, 1) FROM c":                       "SELECT VALUE LEFT(c.a, 1) FROM c",
-		"SELECT VALUE {x: 1}.x":                                  `SELECT VALUE {"x": 1}.x`,
+		"SELECT VALUE undefined ?? NULL":                                      "SELECT VALUE undefined ?? null",
+		"SELECT VALUE [NaN, Infinity, -Infinity, 0x1F, .5, 1e3]":              "SELECT VALUE [NaN, Infinity, -(Infinity), 31, 0.5, 1000]",
+		"SELECT VALUE ~1 >>> 2 << 3":                                          "SELECT VALUE ~(1) >>> 2 << 3",
+		"SELECT -- one\n VALUE /* two\n */ 1":                                 "SELECT VALUE 1",
+		"SELECT (value) FROM value":                                           "SELECT (value) FROM value",
+		"SELECT value.x, top.y FROM value":                                    "SELECT (value.x), (top.y) FROM value",
+		"SELECT VALUE 'it''s \\u00e9 \\ud83d\\ude00'":                         `SELECT VALUE "it's é 😀"`,
+		"SELECT VALUE 12345678901234567":                                      "SELECT VALUE 12345678901234567",
+		"SELECT c.order, c.group FROM c":                                      "SELECT c.order, c.group FROM c",
+		`SELECT c.a AS "a b", c.b AS "order", c.d AS "\"", c.e AS "e" FROM c`: `SELECT c.a AS "a b", c.b AS "order", c.d AS "\"", c.e AS e FROM c`,
+		`SELECT c.a AS "" FROM c`:                                             "",
+		`SELECT c.a AS 'a' FROM c`:                                            "",
+		`SELECT c.a "a b" FROM c`:                                             "",
+		`SELECT VALUE c.a AS "a b" FROM c`:                                    "",
+		"SELECT VALUE LEFT(c.a, 1) FROM c":                                    "SELECT VALUE LEFT(c.a, 1) FROM c",
+		"SELECT VALUE {x: 1}.x":                                               `SELECT VALUE {"x": 1}.x`,
 	} {
 		q, err := Parse(text)
 		if err != nil {
@@ -54,7 +59,7 @@ func TestPrinted(t *testing.T) {
 			}
 			continue
 		}
-		if got := q.String(); got != want {
+		if got := q.String(); got != want || want == "" {
 			t.Errorf("%s\n got %s\nwant %s", text, got, want)
 		}
 		checkPrinted(t, q)
