@@ -109,6 +109,32 @@ func TestParameters(t *testing.T) {
 	}
 }
 
+// TestDistinctDocuments: distinct documents have their etags, in whatever pages they come. Other distinct results have none.
+func TestDistinctDocuments(t *testing.T) {
+	s := start(t, nil)
+	docs := s.items()
+	for i := range 4 {
+		s.do(201, "POST", docs, fmt.Sprintf(`{"id":"%d","pk":"a","n":%d,"list":[1,1]}`, i, i%2), pk, `["a"]`)
+	}
+	plain, _ := s.query(docs, "SELECT * FROM c", pk, `["a"]`)
+	want := texts(plain)
+	slices.Sort(want)
+	for _, text := range []string{"SELECT DISTINCT * FROM c", "SELECT DISTINCT VALUE c FROM c ORDER BY c.n DESC", "SELECT DISTINCT VALUE c FROM c JOIN x IN c.list"} {
+		for _, size := range []string{"1", "3", "10"} {
+			list, _ := s.query(docs, text, pk, `["a"]`, "x-ms-max-item-count", size)
+			got := texts(list)
+			if slices.Sort(got); !slices.Equal(got, want) {
+				t.Errorf("%s in pages of %s:\n%s, want\n%s", text, size, got, want)
+			}
+		}
+	}
+	for text, want := range map[string]string{"SELECT DISTINCT VALUE c.n FROM c": "0 1", "SELECT DISTINCT VALUE {n: c.n} FROM c": `{"n":0} {"n":1}`} {
+		if list, _ := s.query(docs, text, pk, `["a"]`, "x-ms-max-item-count", "1"); strings.Join(texts(list), " ") != want {
+			t.Errorf("%s: %s, want %s", text, texts(list), want)
+		}
+	}
+}
+
 // TestCompositeIndexes: the composite indexes of a definition are made, kept as they were
 // given, replaced, and named by index metrics.
 func TestCompositeIndexes(t *testing.T) {

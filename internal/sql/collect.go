@@ -135,19 +135,22 @@ func (p *Page) each(from Source, wants func(key string) bool, give func(entry) b
 		return give(e)
 	}
 	var key []byte
-	// apart gives a result that has no item: its order, and what tells it apart.
-	apart := func(tie func(dst []byte) []byte) bool {
+	// apart gives a result that is not of an item alone: its order, and what tells it apart.
+	apart := func(row *exec.Row, tie func(dst []byte) []byte) bool {
 		key = q.AppendOrder(p.f, key[:0])
 		key = tie(key)
-		return result(string(key), len(key), &exec.Row{})
+		return result(string(key), len(key), row)
 	}
-	distinct := func() bool {
+	distinct := func(row *exec.Row) bool {
 		v, ok := q.Result(p.f)
-		return !ok || apart(v.AppendKey)
+		return !ok || apart(row, v.AppendKey)
 	}
 	visit := func(row *exec.Row, n uint32) bool {
 		if q.Distinct() {
-			return distinct()
+			if !p.s.documents {
+				row = &exec.Row{}
+			}
+			return distinct(row)
 		}
 		key = q.AppendOrder(p.f, key[:0])
 		at := len(key)
@@ -168,9 +171,9 @@ func (p *Page) each(from Source, wants func(key string) bool, give func(entry) b
 			more := true
 			collectedGroups.Each(p.f, func(group string) bool {
 				if q.Distinct() {
-					more = distinct()
+					more = distinct(&exec.Row{})
 				} else {
-					more = apart(func(dst []byte) []byte { return append(dst, group...) })
+					more = apart(&exec.Row{}, func(dst []byte) []byte { return append(dst, group...) })
 				}
 				return more && p.f.Err() == nil
 			})
@@ -222,9 +225,10 @@ func appendItem(dst []byte, row *exec.Row, n uint32) []byte {
 
 // position returns the place of an entry.
 func (e *entry) position() exec.Position {
-	at := exec.Position{Key: e.row.Key, ID: e.row.ID}
+	var at exec.Position
 	order := e.key[:e.at]
 	if e.at < len(e.key) {
+		at.Key, at.ID = e.row.Key, e.row.ID
 		at.Row = uint64(binary.BigEndian.Uint32([]byte(e.key[len(e.key)-4:])))
 	}
 	if len(order) <= MaxOrder {

@@ -41,6 +41,9 @@ type Statement struct {
 	sure bool
 	// sifts says of a joined statement that a condition leaves out some of its rows.
 	sifts bool
+	// documents says that each result is a document as it is stored. A distinct one then is that
+	// of an item, as without DISTINCT.
+	documents bool
 }
 
 // way is how a statement works.
@@ -139,6 +142,7 @@ func compile(text string, q *syntax.Query, o Options) (*Statement, error) {
 		s.way, s.Select.Where = constant, &query.Filter{Op: query.Or}
 		return s, nil
 	}
+	s.documents = l.root != "" && len(q.GroupBy) == 0 && (q.Star && len(q.Joins) == 0 || q.Value && isRoot(q.Items[0].Expr, l.root))
 	order, ok := l.orders(q.OrderBy)
 	if element := l.element(q); element != nil {
 		s.Select.ByElement, order, ok = true, []query.Order{{Path: element, Falling: q.OrderBy[0].Desc}}, true
@@ -152,6 +156,11 @@ func compile(text string, q *syntax.Query, o Options) (*Statement, error) {
 		s.way, s.sure = mapped, surely(q)
 	}
 	return s, nil
+}
+
+func isRoot(e syntax.Expr, root string) bool {
+	id, ok := e.(*syntax.Ident)
+	return ok && id.Name == root
 }
 
 // surely says that a query gives a result for each document: one that is not undefined.
