@@ -133,6 +133,36 @@ func TestCreationOrder(t *testing.T) {
 	}
 }
 
+// TestCreationOrderWithParameters: the order of creation asks no shorter parameters of a query: neither lists of more elements
+// than a text may have, nor longer strings.
+func TestCreationOrderWithParameters(t *testing.T) {
+	s := start(t, nil)
+	docs := s.items()
+	made := s.created(docs, 0, 5)
+	list := slices.Clone(made)
+	for i := range 10_001 {
+		list = append(list, fmt.Sprint("other ", i))
+	}
+	for text, value := range map[string]any{
+		"SELECT * FROM c WHERE ARRAY_CONTAINS(@p, c.id)":                     list,
+		"SELECT * FROM c WHERE c.id != @p":                                   strings.Repeat("x", 600<<10),
+		"SELECT * FROM c WHERE c.id != CONCAT(c.pk, @p) OFFSET 0 LIMIT @end": strings.Repeat("x", 600<<10),
+	} {
+		body, err := json.Marshal(map[string]any{"query": text, "parameters": []any{map[string]any{"name": "@p", "value": value}, map[string]any{"name": "@end", "value": 9}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := s.do(200, "POST", docs, string(body), "x-ms-documentdb-query", "True", pk, `["key 0"]`)
+		var p struct{ Documents []json.RawMessage }
+		if err := json.Unmarshal(r.body, &p); err != nil {
+			t.Fatal(err)
+		}
+		if got := ids(t, p.Documents); !slices.Equal(got, made) {
+			t.Errorf("%s: %v, want %v", text, got, made)
+		}
+	}
+}
+
 // TestCreationOrderOfSmall: without the option a container of up to 10,000 documents has that order, and
 // pages that have begun in it go on in it when there are more.
 func TestCreationOrderOfSmall(t *testing.T) {

@@ -15,7 +15,7 @@ type Statement struct {
 	Text       string
 	Parameters map[string]any
 
-	tree *syntax.Query // without parameters
+	tree *syntax.Query // in which parameters are not bound: a text of it may be as long as they are
 }
 
 // Parse reads a query.
@@ -25,11 +25,7 @@ func Parse(text string, parameters map[string]any) (*Statement, error) {
 	if s.Query, err = engine.ParseQuery(text, parameters); err != nil {
 		return nil, err
 	}
-	tree, err := syntax.Parse(text)
-	if err == nil {
-		s.tree, err = tree.Bind(text, parameters)
-	}
-	if err != nil {
+	if s.tree, err = syntax.Parse(text); err != nil {
 		return nil, err
 	}
 	return s, nil
