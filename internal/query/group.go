@@ -27,10 +27,9 @@ type group struct{ columns []aggregate }
 
 type aggregate struct {
 	count int64
-	sum   float64
-	small float64 // the sum times smaller, which stays in the range of doubles
-	bad   bool    // there was a value that makes it undefined
-	best  []byte  // order key; nil: none
+	total Total
+	bad   bool   // there was a value that makes it undefined
+	best  []byte // order key; nil: none
 }
 
 // Grouper returns an empty grouper.
@@ -162,7 +161,7 @@ func (a *aggregate) add(f Func, v *jsondoc.Value, scratch *[]byte) {
 			a.bad = true
 			return
 		}
-		a.plus(v.Number(), 1)
+		a.total.Add(v.Number(), 1)
 	case Min, Max:
 		if v.Kind >= jsondoc.KindArray {
 			a.bad = true
@@ -171,24 +170,6 @@ func (a *aggregate) add(f Func, v *jsondoc.Value, scratch *[]byte) {
 		*scratch = AppendOrder((*scratch)[:0], v, false)
 		a.take(f, *scratch)
 	}
-}
-
-// smaller is a power of two: no sum of its products with doubles leaves their range.
-const smaller = 0x1p-70
-
-// plus adds a number n times.
-func (a *aggregate) plus(f, n float64) {
-	a.sum += f * n
-	a.small += f * smaller * n
-}
-
-// total returns the sum. In which order the numbers came does not decide whether it has left the range of
-// doubles on the way.
-func (a *aggregate) total() float64 {
-	if math.IsNaN(a.sum) || math.IsInf(a.sum, 0) {
-		return a.small / smaller
-	}
-	return a.sum
 }
 
 // take makes key the best if it is better.
@@ -236,7 +217,7 @@ func (a *aggregate) addMany(f Func, v *Value, n int64, scratch *[]byte) {
 			a.bad = true
 			return
 		}
-		a.plus(v.Number, float64(n))
+		a.total.Add(v.Number, float64(n))
 	case Min, Max:
 		*scratch = v.AppendOrder((*scratch)[:0])
 		a.take(f, *scratch)
@@ -277,8 +258,7 @@ func (g *Grouper) Merge(o *Grouper) {
 		for i := range from.columns {
 			a, b := &to.columns[i], &from.columns[i]
 			a.count += b.count
-			a.sum += b.sum
-			a.small += b.small
+			a.total.merge(&b.total)
 			a.bad = a.bad || b.bad
 			if b.best != nil {
 				g.bytes -= int64(len(a.best))
@@ -347,9 +327,9 @@ func (a *aggregate) result(f Func) Value {
 	case a.bad || f != Sum && a.count == 0:
 		return Value{}
 	case f == Sum:
-		return number(a.total())
+		return number(a.total.Sum())
 	case f == Avg:
-		return number(a.total() / float64(a.count))
+		return number(a.total.Mean(a.count))
 	}
 	v, _ := ReadOrder(a.best, false, false)
 	return v

@@ -8,12 +8,16 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/cleavestore/cleave/internal/jsondoc"
 	"github.com/cleavestore/cleave/internal/query"
 	"github.com/cleavestore/cleave/internal/query/reference"
 	"github.com/cleavestore/cleave/internal/randtest"
 	"github.com/cleavestore/cleave/internal/sql"
+	"github.com/cleavestore/cleave/internal/sql/eval"
+	"github.com/cleavestore/cleave/internal/sql/syntax"
+	"github.com/cleavestore/cleave/internal/sql/value"
 )
 
 func newDraw(t testing.TB) reference.Draw { return reference.Draw{Rand: randtest.New(t), T: t} }
@@ -98,6 +102,7 @@ func TestLargeSums(t *testing.T) {
 	for _, test := range []struct{ text, numbers, want string }{
 		{"SUM", "1e308 -1e308 1e308 -1e308", "0"}, {"SUM", "1e308 1e308 -1e308 -1e308", "0"}, {"AVG", "1e308 1e308 -1e308 -1e308", "0"},
 		{"SUM", "1e308 1e308", "1e999"}, {"SUM", "1e999 1e308", "1e999"}, {"SUM", "1e999 -1e999", ""}, {"AVG", "1 2", "1.5"},
+		{"SUM", "1e308 1e308 -1e308", "1e+308"}, {"AVG", "1e308 1e308", "1e+308"}, {"AVG", "-1e308 -1e308 -1e308 1e308", "-5e+307"}, {"AVG", "1e999 1", "1e999"}, {"AVG", "1e999 -1e999", ""},
 	} {
 		st, err := sql.Parse("SELECT VALUE "+test.text+"(c.n) FROM c", nil, sql.Options{})
 		if err != nil {
@@ -119,6 +124,26 @@ func TestLargeSums(t *testing.T) {
 		for _, g := range []*query.Grouper{scan, index} {
 			if got, _ := g.Append(nil, ""); string(got) != test.want {
 				t.Errorf("%s of %s is %s, want %s", test.text, test.numbers, got, test.want)
+			}
+		}
+		// So it is of values that are computed, and in a subquery.
+		list := value.Parse([]byte("[" + strings.Join(strings.Fields(test.numbers), ",") + "]"))
+		for _, text := range []string{"SELECT VALUE " + test.text + "(n * 1) FROM n IN c.list", "SELECT VALUE (SELECT VALUE " + test.text + "(n) FROM n IN c.list) FROM c"} {
+			tree, err := syntax.Parse(text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			q, err := eval.Compile(text, tree, eval.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := ""
+			err = q.Run(q.NewFrame(time.Now(), nil), value.Object([]string{"list"}, []value.Value{list}), func(v value.Value) bool {
+				got = v.String()
+				return true
+			})
+			if err != nil || got != test.want {
+				t.Errorf("%s of %s is %s, error %v, want %s", text, test.numbers, got, err, test.want)
 			}
 		}
 	}

@@ -1,6 +1,7 @@
 package eval
 
 import (
+	"github.com/cleavestore/cleave/internal/query"
 	"github.com/cleavestore/cleave/internal/sql/value"
 )
 
@@ -54,7 +55,7 @@ type group struct {
 // state is what an aggregate has seen.
 type state struct {
 	count int64
-	sum   float64
+	total query.Total
 	bad   bool // a value makes it undefined
 	best  value.Value
 	list  []value.Value
@@ -136,7 +137,7 @@ func (s *state) add(fn aggregateFunc, v value.Value, keep bool) (grown int64) {
 		}
 	case sum, avg:
 		f, ok := v.Number()
-		s.sum += f
+		s.total.Add(f, 1)
 		s.bad = s.bad || !ok
 	case least, most:
 		if v.IsArray() || v.IsObject() {
@@ -194,9 +195,9 @@ func (s *state) result(fn aggregateFunc) value.Value {
 	case s.bad, fn != sum && s.count == 0:
 		return value.Value{}
 	case fn == sum:
-		return value.Number(s.sum)
+		return value.Number(s.total.Sum())
 	case fn == avg:
-		return value.Number(s.sum / float64(s.count))
+		return value.Number(s.total.Mean(s.count))
 	}
 	return s.best
 }
