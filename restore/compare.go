@@ -64,8 +64,8 @@ func (s *session) expires(want *engine.Item) time.Time {
 // sameDefault says, after a scan, whether the container has gone by the default time to live
 // by which the items of the backup are judged.
 func (s *session) sameDefault() error {
-	if now := s.to.Def().DefaultTTL; s.follows && now != s.ttl {
-		return fmt.Errorf("%w: the default time to live has become %v, it was %v when the restore began", engine.ErrConflict, now, s.ttl)
+	if s.follows && s.to.Def().DefaultTTL != s.ttl {
+		return fmt.Errorf("%w: the default time to live of the container has changed since the restore began", engine.ErrConflict)
 	}
 	return nil
 }
