@@ -1,6 +1,9 @@
 package wal
 
 import (
+	"cmp"
+	"maps"
+	"slices"
 	"sync"
 )
 
@@ -140,10 +143,10 @@ func (v *live) unpin(f *liveFile, finished []pin) int {
 	return len(f.streams)
 }
 
-// Oldest returns a stream that needs the oldest complete file which FirstNeeded found to
-// be needed: the one whose records in it end first. It reports false if no complete file
-// is needed.
-func (l *Log) Oldest() (Stream, bool) {
+// Oldest returns the streams that need the oldest complete file which FirstNeeded found to
+// be needed: first the one whose records in it end first. There are none if no complete
+// file is needed.
+func (l *Log) Oldest() []Stream {
 	v := &l.live
 	v.Lock()
 	defer v.Unlock()
@@ -151,19 +154,13 @@ func (l *Log) Oldest() (Stream, bool) {
 		if !f.complete {
 			break
 		}
-		var oldest Stream
-		var seq uint64
-		found := false
-		for s, q := range f.streams {
-			if !found || q < seq || q == seq && s < oldest {
-				oldest, seq, found = s, q, true
-			}
-		}
-		if found {
-			return oldest, true
+		if len(f.streams) > 0 {
+			return slices.SortedFunc(maps.Keys(f.streams), func(a, b Stream) int {
+				return cmp.Or(cmp.Compare(f.streams[a], f.streams[b]), cmp.Compare(a, b))
+			})
 		}
 	}
-	return 0, false
+	return nil
 }
 
 // Forget drops a stream: its records are not needed any more. Nothing may be appended to

@@ -17,7 +17,9 @@
 //  3. A crash before carried records are durable finds the old files: they are removed
 //     only after that. A crash later finds both, or only the carried records. Replay skips
 //     a sequence that an item already has.
-//  4. Hold ends: it looks at no file that was begun after its call, so records that it
+//  4. A partition counts as carried when its carried records are durable, however many
+//     partitions wait for the same sync.
+//  5. Hold ends: it looks at no file that was begun after its call, so records that it
 //     carries are not carried again.
 //
 // A Keeper has no locks. Its methods may be called by several goroutines.
@@ -40,6 +42,9 @@ const (
 
 	// small is the size up to which a closed log is not worth trimming.
 	small = 64 << 10
+
+	// mostUnwritten is about how many carried bytes are in memory until they are written.
+	mostUnwritten = 1 << 20
 )
 
 // Keeper keeps the log of a store. Its fields are set before its first use.
@@ -125,46 +130,86 @@ func (k *Keeper) Hold() error {
 	return nil
 }
 
-// shrink makes the partition with the oldest record in the log give way. It reports
-// whether it did anything.
+// shrink makes partitions with the oldest records in the log give way: those with little in
+// their memtables up to the first that has more, or else that one. It reports whether it
+// did anything.
 func (k *Keeper) shrink() (bool, error) {
-	stream, ok := k.Env.Log.Oldest()
-	if !ok {
+	streams := k.Env.Log.Oldest()
+	if len(streams) == 0 {
 		return false, nil
 	}
+	parts := make(map[wal.Stream]*physical.Partition)
 	for _, p := range k.Partitions() {
-		if wal.Stream(p.ID) != stream {
-			continue
+		parts[wal.Stream(p.ID)] = p
+	}
+	var light []*physical.Partition
+	for _, s := range streams {
+		p := parts[s]
+		if p == nil || p.Lost != nil {
+			break
 		}
-		if p.Lost != nil {
-			return false, nil // its records stay in the log
+		if v := p.Version.Load(); len(v.Frozen) > 0 || v.Active.Bytes() >= scheduler.SmallMemtable {
+			break
 		}
-		v := p.Version.Load()
-		if len(v.Frozen) > 0 {
-			return false, nil // its flush is on the way
-		}
-		if v.Active.Bytes() >= scheduler.SmallMemtable {
-			p.Freeze()
-			k.Env.Work.FlushSoon()
-			return true, nil
-		}
-		if err := k.Carry(p); err != lsm.ErrMoved {
+		light = append(light, p)
+	}
+	if len(light) > 0 {
+		if err := k.carry(light); err != lsm.ErrMoved {
 			return true, err
 		}
 		return false, nil // dropped, or its flush is on the way
 	}
-	k.Env.Work.FlushSoon() // a partition inherited the stream, or none needs it
-	return false, nil
+	p := parts[streams[0]]
+	if p == nil {
+		k.Env.Work.FlushSoon() // a partition inherited the stream, or none needs it
+		return false, nil
+	}
+	if p.Lost != nil || len(p.Version.Load().Frozen) > 0 {
+		return false, nil // its records stay in the log, or its flush is on the way
+	}
+	p.Freeze()
+	k.Env.Work.FlushSoon()
+	return true, nil
 }
 
 // Carry writes the contents of a partition's active memtable to the log again, and
 // releases what the log had of them. It returns lsm.ErrMoved if a memtable of the
 // partition is frozen, or the partition was dropped.
-func (k *Keeper) Carry(p *physical.Partition) error {
-	if err := p.Carry(); err != nil {
+func (k *Keeper) Carry(p *physical.Partition) error { return k.carry([]*physical.Partition{p}) }
+
+// carry is Carry for partitions in turn, with one sync for all of them. It ends with the first
+// that cannot be carried; those before it are carried.
+func (k *Keeper) carry(parts []*physical.Partition) error {
+	log := k.Env.Log
+	var end wal.Position
+	var carried []func()
+	var failed error
+	for _, p := range parts {
+		at, durable, err := p.Carry()
+		if err != nil {
+			failed = err
+			break
+		}
+		end, carried = max(end, at), append(carried, durable)
+		if end-log.Written() > mostUnwritten {
+			if err := log.Wait(end, false); err != nil {
+				return k.Env.Uncertain(err)
+			}
+		}
+	}
+	if failed != nil && len(carried) == 0 {
+		return failed
+	}
+	if err := log.Wait(end, true); err != nil {
+		return k.Env.Uncertain(err)
+	}
+	for _, durable := range carried {
+		durable()
+	}
+	if err := k.Release(); err != nil {
 		return err
 	}
-	return k.Release()
+	return failed
 }
 
 // Trim shrinks a log that is much larger than what only the log holds, before the store
@@ -179,17 +224,16 @@ func (k *Keeper) Trim() error {
 	} else if err != nil {
 		return k.Env.Uncertain(err)
 	}
+	var live []*physical.Partition
 	for _, p := range k.Partitions() {
-		if p.Version.Load().Active.Versions() == 0 && !p.Family.Replicated {
-			continue
-		}
-		if err := k.Carry(p); errors.Is(err, fault.ErrDiskFull) {
-			return nil
-		} else if err != nil {
-			return err
+		if p.Version.Load().Active.Versions() > 0 || p.Family.Replicated {
+			live = append(live, p)
 		}
 	}
-	return k.Release()
+	if err := k.carry(live); err != nil && !errors.Is(err, fault.ErrDiskFull) {
+		return err
+	}
+	return nil
 }
 
 // tableBytes is the memory that versions take in all memtables.

@@ -42,6 +42,13 @@ func newKeeping(t testing.TB, parts int) *keeping {
 // write writes an item of some bytes to a partition, and then begins another log file.
 func (k *keeping) write(p *physical.Partition, bytes int) {
 	k.t.Helper()
+	k.put(p, bytes)
+	k.OK(k.Log.Rotate())
+}
+
+// put writes an item of some bytes to a partition.
+func (k *keeping) put(p *physical.Partition, bytes int) {
+	k.t.Helper()
 	p.Commit.Lock()
 	key, v := lsmtest.Key(partmap.String("p"), "a"), item.Version{Modified: 1, Body: make([]byte, bytes)}
 	k.OK(k.Log.MakeFile())
@@ -53,7 +60,17 @@ func (k *keeping) write(p *physical.Partition, bytes int) {
 	r := p.NoteLocked(active, seq, pos, true)
 	p.Commit.Unlock()
 	k.OK(p.Show(r))
-	k.OK(k.Log.Rotate())
+}
+
+// flushed stands for a flush of a partition.
+func (k *keeping) flushed(p *physical.Partition) {
+	p.Freeze()
+	old := p.Swap(func(v lsm.Version) lsm.Version {
+		v.Frozen = nil
+		return v
+	})
+	old.Frozen[0].LetGo(&k.Store.Env.Env)
+	p.Install.FlushedSeq.Store(p.LastSeq())
 }
 
 // TestRelease: a file stays as long as a partition needs a record in it, its own or one of
@@ -174,15 +191,46 @@ func TestTrim(t *testing.T) {
 	if n := k.Carried.Load(); n > 0 {
 		t.Fatalf("%d bytes were carried of a log whose records are live", n)
 	}
-	flushed.Freeze()
-	old := flushed.Swap(func(v lsm.Version) lsm.Version {
-		v.Frozen = nil
-		return v
-	})
-	old.Frozen[0].LetGo(&k.Store.Env.Env)
-	flushed.Install.FlushedSeq.Store(flushed.LastSeq())
+	k.flushed(flushed)
 	k.OK(k.Trim())
 	if n := k.Carried.Load(); n == 0 || n > 1<<10 || k.Log.First() != k.Log.Newest() {
 		t.Errorf("%d bytes carried, the log begins with file %d of %d", n, k.Log.First(), k.Log.Newest())
+	}
+}
+
+// TestOneSync: partitions that are carried together wait for one sync, when the log is shrunk
+// and when the store closes.
+func TestOneSync(t *testing.T) {
+	for name, shrink := range map[string]func(*keeping) error{
+		"hold": func(k *keeping) error { return k.Hold() },
+		"trim": func(k *keeping) error { return k.Trim() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			const parts, most = 300, 4
+			k := newKeeping(t, parts)
+			for _, p := range k.parts[1:] {
+				k.put(p, 10)
+			}
+			k.OK(k.Log.Rotate())
+			for range 4 * MostFiles {
+				k.write(k.parts[0], 100<<10)
+			}
+			k.flushed(k.parts[0])
+			k.OK(k.Log.Sync())
+			end, syncs := k.Log.Newest(), k.Log.Stats().Syncs
+			k.OK(shrink(k))
+			if got := k.Log.First(); got < end || k.Carried.Load() == 0 {
+				t.Errorf("the log begins with file %d, was at %d, %d bytes were carried", got, end, k.Carried.Load())
+			}
+			if got := k.Log.Stats().Syncs - syncs; got > most {
+				t.Errorf("%d syncs for %d partitions, want at most %d", got, parts, most)
+			}
+			if n := len(k.begun); n > most {
+				t.Errorf("the log was released %d times, want at most %d", n, most)
+			}
+			if p := k.parts[parts-1]; p.Needs(1) != p.LastSeq() {
+				t.Error("the last partition was not carried")
+			}
+		})
 	}
 }

@@ -24,25 +24,21 @@ type carried struct {
 	seq  uint64
 }
 
-// Carry writes the contents of the active memtable to the log again, and makes them
-// durable there. It returns lsm.ErrMoved if a memtable is frozen, or the partition was
-// dropped.
-func (p *Partition) Carry() error {
+// Carry appends the contents of the active memtable to the log again. durable is to be
+// called when the log is durable up to end: then the partition needs the older records no
+// more. It returns lsm.ErrMoved if a memtable is frozen, or the partition was dropped.
+func (p *Partition) Carry() (end wal.Position, durable func(), err error) {
 	var c carrying
-	err := p.appendCarried(&c)
+	err = p.appendCarried(&c)
 	for err == wal.ErrNoFile { // this ends, as each new file takes at least one record
 		if err = p.Env.MakeLogFile(); err == nil {
 			err = p.appendCarried(&c)
 		}
 	}
 	if err != nil {
-		return p.Env.Uncertain(err)
+		return 0, nil, p.Env.Uncertain(err)
 	}
-	if err := p.Env.Log.Wait(c.end, true); err != nil {
-		return p.Env.Uncertain(err)
-	}
-	p.carried.Store(&c.mark)
-	return nil
+	return c.end, func() { p.carried.Store(&c.mark) }, nil
 }
 
 // carrying says how far a partition has been carried.

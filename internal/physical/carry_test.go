@@ -26,10 +26,16 @@ func TestCarry(t *testing.T) {
 			t.Errorf("needs nothing up to %d before it was carried", got)
 		}
 		s.OK(s.Log.Rotate())
-		s.OK(p.Carry())
+		end, durable, err := p.Carry()
+		s.OK(err)
+		s.OK(s.Log.Wait(end, true))
 		if s.Log.Synced() < s.Log.Appended() {
 			t.Error("what was carried is not durable")
 		}
+		if got := p.Needs(before); got != 0 {
+			t.Errorf("needs nothing up to %d before it was told that the records are durable", got)
+		}
+		durable()
 		if got := p.Needs(before); got != newest.Seq {
 			t.Errorf("needs records above %d of an older file, want %d", got, newest.Seq)
 		}
@@ -53,7 +59,7 @@ func TestCarry(t *testing.T) {
 			t.Errorf("keeps changes: %v, %d bytes were carried, want %d", keeps, got, want)
 		}
 		p.Freeze()
-		if err := p.Carry(); err != lsm.ErrMoved {
+		if _, _, err := p.Carry(); err != lsm.ErrMoved {
 			t.Errorf("with a frozen memtable: %v", err)
 		}
 	}
