@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"path"
-	"strings"
 	"time"
 
 	"github.com/cleavestore/cleave/cmd/pinspect/internal/layout"
@@ -372,7 +371,7 @@ func (v *verifier) unknown(l *layout.Store, p *layout.Partition) error {
 			number, isSegment := manifest.ParseSegmentName(name)
 			_, isManifest := manifest.ParseName(name)
 			known := isSegment && (m.Lists(number) || m.Disposable(number))
-			if !known && !isManifest && !strings.HasSuffix(name, manifest.TempSuffix) {
+			if !known && !isManifest && !manifest.IsTemp(name) {
 				strange = append(strange, v.files.Finding(path.Join(p.Dir, name), -1, "no manifest names this file"))
 			}
 		}

@@ -117,7 +117,7 @@ func (c *Capture) List(since *Info) error {
 
 // Spool does step 4. A store whose memtables do not change may leave it out.
 func (c *Capture) Spool(ctx context.Context) error {
-	c.spool = &spool{fs: c.fs, name: fmt.Sprintf("backup-%x%s", c.catalog.ID, manifest.TempSuffix)}
+	c.spool = &spool{fs: c.fs, name: fmt.Sprintf("%s%x%s", manifest.BackupPrefix, c.catalog.ID, manifest.TempSuffix)}
 	err := c.records(ctx, c.spool.add)
 	c.leaveMemory()
 	return err

@@ -41,7 +41,7 @@ func (o *output) beginIndex() {
 	}
 	o.index.taken = nil
 	o.index.builder = index.NewBuilder(o.index.policy, o.t.Env.IndexBytes, func() (vfs.File, error) {
-		o.index.temp = path.Join(o.t.Dir, manifest.SegmentName(o.number)+".index"+manifest.TempSuffix)
+		o.index.temp = path.Join(o.t.Dir, manifest.SegmentName(o.number)+manifest.IndexSuffix+manifest.TempSuffix)
 		return o.t.Env.FS.Create(o.index.temp)
 	})
 	b := o.index.builder

@@ -262,7 +262,15 @@ func TestDisposable(t *testing.T) {
 			t.Errorf("Disposable(%d) = %t", number, got)
 		}
 	}
-	names := []string{SegmentName(3), SegmentName(4), SegmentName(9), SegmentName(12), Name(1), Name(2) + TempSuffix, "photo.jpeg"}
+	for name, want := range map[string]bool{
+		Name(2) + TempSuffix: true, SegmentName(7) + TempSuffix: true, SegmentName(7) + IndexSuffix + TempSuffix: true,
+		Name(2): false, SegmentName(7): false, TempSuffix: false, "7.seg.tmp": false, Name(2) + IndexSuffix + TempSuffix: false, "photo.tmp": false,
+	} {
+		if IsTemp(name) != want {
+			t.Errorf("%s: a temporary file: %v", name, !want)
+		}
+	}
+	names := []string{SegmentName(3), SegmentName(4), SegmentName(9), SegmentName(12), Name(1), Name(2) + TempSuffix, "photo.jpeg", "photo.tmp"}
 	if left, want := f.Leftovers(names), []string{SegmentName(3), SegmentName(12), Name(2) + TempSuffix}; !slices.Equal(left, want) {
 		t.Errorf("Leftovers = %q, want %q", left, want)
 	}

@@ -14,6 +14,7 @@ const (
 	ReserveName   = "RESERVE" // space that an open on a full disk can take
 	LogDir        = "wal"
 	PartitionsDir = "p"
+	BackupPrefix  = "backup-" // of the temporary file of a backup; digits of its id follow
 	segmentSuffix = ".seg"
 )
 
@@ -47,4 +48,17 @@ func ParseSegmentName(base string) (number uint64, ok bool) {
 		return 0, false
 	}
 	return n, true
+}
+
+// IndexSuffix is behind the name of a segment file in that of its index, which is a
+// temporary file until it becomes part of the segment file.
+const IndexSuffix = ".index"
+
+// IsTemp says whether a base name is that of a manifest, a segment file or its index that
+// was never published.
+func IsTemp(base string) bool {
+	name, ok := strings.CutSuffix(base, TempSuffix)
+	_, isManifest := ParseName(name)
+	_, isSegment := ParseSegmentName(strings.TrimSuffix(name, IndexSuffix))
+	return ok && (isManifest || isSegment)
 }

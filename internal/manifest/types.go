@@ -4,7 +4,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/lifetime"
@@ -251,7 +250,7 @@ func (f *Files) Disposable(number uint64) bool {
 func (f *Files) Leftovers(names []string) (left []string) {
 	for _, base := range names {
 		number, isSegment := ParseSegmentName(base)
-		if isSegment && f.Disposable(number) || strings.HasSuffix(base, TempSuffix) {
+		if isSegment && f.Disposable(number) || IsTemp(base) {
 			left = append(left, base)
 		}
 	}

@@ -15,6 +15,7 @@
 package storedir
 
 import (
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -137,7 +138,7 @@ func RemovePartition(fsys vfs.FS, dir string) error {
 	for _, name := range names {
 		_, isSegment := manifest.ParseSegmentName(name)
 		_, isManifest := manifest.ParseName(name)
-		if !isSegment && !isManifest && !strings.HasSuffix(name, manifest.TempSuffix) {
+		if !isSegment && !isManifest && !manifest.IsTemp(name) {
 			continue
 		}
 		if err := fsys.Remove(path.Join(dir, name)); err != nil {
@@ -149,7 +150,7 @@ func RemovePartition(fsys vfs.FS, dir string) error {
 
 // Sweep removes the directories of partitions that the store manifest does not list, and
 // the temporary files beside that manifest. It calls failed with each directory that
-// cannot be removed. Other unknown files stay.
+// cannot be removed. Other unknown files stay, whatever their names end in.
 func Sweep(fsys vfs.FS, listed func(id uint32) bool, failed func(dir string, err error)) error {
 	bases, err := fsys.List(manifest.PartitionsDir)
 	if err != nil {
@@ -170,11 +171,27 @@ func Sweep(fsys vfs.FS, listed func(id uint32) bool, failed func(dir string, err
 		return err
 	}
 	for _, name := range names {
-		if strings.HasSuffix(name, manifest.TempSuffix) {
-			if err := fsys.Remove(name); err != nil {
-				return err
-			}
+		if !temporary(name) {
+			continue
+		}
+		if info, err := fsys.Stat(name); err == nil && info.Dir {
+			continue
+		}
+		if err := fsys.Remove(name); err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+// temporary says whether this program gives the name to temporary files at the top of a
+// store. Others that end alike are not its own.
+func temporary(name string) bool {
+	base, ok := strings.CutSuffix(name, manifest.TempSuffix)
+	id, isBackup := strings.CutPrefix(base, manifest.BackupPrefix)
+	if isBackup {
+		_, err := hex.DecodeString(id)
+		isBackup = err == nil && id != ""
+	}
+	return ok && (isBackup || base == manifest.ReserveName || manifest.IsTemp(name))
 }

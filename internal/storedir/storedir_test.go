@@ -81,17 +81,35 @@ func TestSweep(t *testing.T) {
 		write(t, fsys, path.Join(manifest.PartitionDir(id), manifest.Name(1)))
 	}
 	write(t, fsys, path.Join(manifest.PartitionDir(3), "mine.txt"))
-	write(t, fsys, "left"+manifest.TempSuffix)
+	left := []string{manifest.Name(9), manifest.ReserveName, manifest.BackupPrefix + "00c0ffee"}
+	mine := []string{"thesis", manifest.BackupPrefix + "of-monday", manifest.BackupPrefix}
+	for _, name := range append(left, mine...) {
+		write(t, fsys, name+manifest.TempSuffix)
+	}
+	for _, dir := range []string{"drafts" + manifest.TempSuffix, manifest.Name(8) + manifest.TempSuffix} {
+		must(t, fsys.Mkdir(dir))
+		write(t, fsys, path.Join(dir, "mine.txt"))
+	}
+	write(t, fsys, path.Join(manifest.PartitionDir(3), "mine"+manifest.TempSuffix))
+	write(t, fsys, path.Join(manifest.PartitionDir(2), manifest.SegmentName(4)+manifest.IndexSuffix+manifest.TempSuffix))
 	write(t, fsys, "mine.txt")
 	var failed []string
 	must(t, Sweep(fsys, func(id uint32) bool { return id == 1 }, func(dir string, err error) { failed = append(failed, dir) }))
 	if !slices.Equal(failed, []string{manifest.PartitionDir(3)}) {
 		t.Errorf("not removed: %v", failed)
 	}
-	for name, want := range map[string]bool{
+	want := map[string]bool{
 		manifest.PartitionDir(1): true, manifest.PartitionDir(2): false, path.Join(manifest.PartitionDir(3), "mine.txt"): true,
-		"left" + manifest.TempSuffix: false, "mine.txt": true,
-	} {
+		path.Join(manifest.PartitionDir(3), "mine"+manifest.TempSuffix): true, "mine.txt": true,
+		"drafts" + manifest.TempSuffix: true, manifest.Name(8) + manifest.TempSuffix: true,
+	}
+	for _, name := range left {
+		want[name+manifest.TempSuffix] = false
+	}
+	for _, name := range mine {
+		want[name+manifest.TempSuffix] = true
+	}
+	for name, want := range want {
 		names, err := fsys.List(path.Dir(name))
 		must(t, err)
 		if slices.Contains(names, path.Base(name)) != want {
