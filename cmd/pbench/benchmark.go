@@ -60,6 +60,7 @@ type benchmark struct {
 
 	// Set by those who want them.
 	before, after func() error
+	measuring     func() // is called when the warm-up is over
 	interval      func(measure.Interval)
 	ttl           time.Duration // of what is written; 0: for ever
 	places        bool          // count operations by their place in the key space
@@ -87,7 +88,7 @@ func newBenchmark(env *harness.Environment, t *harness.Target, f *loopFlags, w w
 // maximum returns the rate of a closed loop, in operations a second.
 func (b *benchmark) maximum(ctx context.Context) (float64, error) {
 	quiet := *b
-	quiet.before, quiet.after, quiet.interval, quiet.splits, quiet.splitAt = nil, nil, nil, nil, nil
+	quiet.before, quiet.after, quiet.measuring, quiet.interval, quiet.splits, quiet.splitAt = nil, nil, nil, nil, nil, nil
 	quiet.copyEvery, quiet.places = 0, false
 	quiet.seed++ // other operations than those that are measured
 	o, err := quiet.perform(ctx, "maximum", 0, b.env.Trial.Maximum, 0)
@@ -145,6 +146,9 @@ func (b *benchmark) perform(ctx context.Context, label string, perSecond float64
 				if err := b.before(); err != nil {
 					return err
 				}
+			}
+			if b.measuring != nil {
+				b.measuring()
 			}
 			cuts.start(ctx)
 			copies.start(ctx)

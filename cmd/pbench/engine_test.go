@@ -48,6 +48,32 @@ func TestEndToEnd(t *testing.T) {
 	wants(t, s.out.String(), "ALL ", "heap profile")
 }
 
+// TestSeriesWithoutWarmUp: the series has only what was written after the warm-up.
+func TestSeriesWithoutWarmUp(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "out")
+	s := newEngineSession(t)
+	s.do(t, cli.ExitOK, "run", "--docs", "500", "--workload", "put", "--closed", "--ops", "200", "--warmup", "100ms", "--durability", "buffered", "--out", dir, "--json", "-")
+	var r report
+	if err := json.Unmarshal(s.out.Bytes(), &r); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join(dir, seriesFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var written int64
+	for line := range strings.Lines(string(text)) {
+		var one second
+		if err := json.Unmarshal([]byte(line), &one); err != nil {
+			t.Fatal(err)
+		}
+		written += one.WrittenBytes
+	}
+	if written == 0 || written > r.Engine.WrittenBytes {
+		t.Errorf("the series has %d bytes written, the run %d", written, r.Engine.WrittenBytes)
+	}
+}
+
 // TestEndToEndThroughput counts calls that a container does not admit apart.
 func TestEndToEndThroughput(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "store")

@@ -97,11 +97,17 @@ func newRecorder(dir, workloadName string, splits *splitWatch, work *harness.Wor
 	return r, nil
 }
 
-// begin notes that a repetition begins.
+// begin notes that a repetition begins, with its warm-up.
 func (r *recorder) begin(repeat int, offered float64) {
 	r.tell() // what ended after the last interval of the repetition before
 	r.repeat, r.offered, r.begun, r.told = repeat, offered, time.Time{}, nil
-	r.work.Take() // what ended before, or in the warm-up, is not told
+	r.work.Take() // what ended before is not told
+	r.last = r.sample()
+}
+
+// measuring notes that the warm-up is over: what it wrote is not in the first interval.
+func (r *recorder) measuring() {
+	r.work.Take()
 	r.last = r.sample()
 }
 

@@ -239,7 +239,7 @@ func (r *runFlags) perform(ctx context.Context, b *benchmark, engine *harness.En
 		}
 		b.places = true
 		defer func() { err = errors.Join(err, rec.close()) }()
-		b.interval = rec.interval
+		b.measuring, b.interval = rec.measuring, rec.interval
 	}
 	p := profiler{kinds: r.Profile}
 	var before harness.StoreStats

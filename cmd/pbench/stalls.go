@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -104,6 +105,10 @@ func (r *runCommand) runStalls(ctx context.Context, env *harness.Environment) er
 	if r.DB != "" || r.Mix != nil || r.Keys != nil || r.Out != "" || r.Report != "" || r.Generator != "" {
 		return harness.Usagef("%s makes its own stores and documents: of the flags it takes --docs, --partitions, --duration and --json", workload.Stalls)
 	}
+	d, err := r.stallDuration()
+	if err != nil {
+		return err
+	}
 	n := defaultStallDocs
 	if r.Docs > 0 {
 		n = r.Docs.Int()
@@ -133,7 +138,7 @@ func (r *runCommand) runStalls(ctx context.Context, env *harness.Environment) er
 		err := harness.InTemporary(func(dir string) error {
 			rep.Machine = measure.DescribeMachine(dir)
 			s := &stallRun{docs: docs, n: n}
-			phases, err := s.run(ctx, dir, store.name, store.def, store.mixed, r.Duration)
+			phases, err := s.run(ctx, dir, store.name, store.def, store.mixed, d)
 			rep.Phases = append(rep.Phases, phases...)
 			return err
 		})
@@ -146,6 +151,14 @@ func (r *runCommand) runStalls(ctx context.Context, env *harness.Environment) er
 		rep.print(env.Stdout)
 	}
 	return r.JSON.Write(env, &rep)
+}
+
+// stallDuration is how long a phase lasts that is not a load.
+func (r *runCommand) stallDuration() (time.Duration, error) {
+	if r.Duration < 0 {
+		return 0, harness.Usagef("--duration cannot be negative")
+	}
+	return cmp.Or(r.Duration, defaultDuration), nil
 }
 
 // run measures the phases of one store.
@@ -226,8 +239,9 @@ func (s *stallRun) splitOften(ctx context.Context, done <-chan struct{}, begun t
 		if err != nil {
 			return err
 		}
-		// The step that holds up writes is the last one of a split.
-		*windows = append(*windows, stallSample{at: time.Since(begun) - stallWindow})
+		// Writes are held up until the children take over. A split ends later, when they have
+		// inherited nothing any more.
+		*windows = append(*windows, stallSample{at: job.Progress().Swapped.Sub(begun) - stallWindow})
 	}
 	return nil
 }

@@ -36,6 +36,53 @@ func TestRunStalls(t *testing.T) {
 	wants(t, s.errOut.String(), "stalls")
 }
 
+// TestStallDuration: without --duration a phase lasts as long as that of another workload.
+func TestStallDuration(t *testing.T) {
+	r := new(runCommand)
+	if d, err := r.stallDuration(); err != nil || d != defaultDuration {
+		t.Errorf("without a flag %v, %v", d, err)
+	}
+	r.Duration = time.Second
+	if d, err := r.stallDuration(); err != nil || d != time.Second {
+		t.Errorf("with one second %v, %v", d, err)
+	}
+	s := newSession(t)
+	s.do(t, cli.ExitUsage, "run", "--workload", "stalls", "--duration=-1s")
+	wants(t, s.errOut.String(), "--duration cannot be negative")
+}
+
+// TestStallWindow: the window around a split lies around the moment at which its children take
+// over.
+func TestStallWindow(t *testing.T) {
+	var swapped []time.Time
+	db, err := engine.Open(t.Context(), t.TempDir(), &engine.Options{Events: &engine.EventListener{Reshaped: func(e engine.ReshapeEvent) { swapped = append(swapped, e.Swapped) }}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := db.CreateContainer(t.Context(), "docs", engine.ContainerDef{PartitionKey: []string{"/k"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, k := range []string{"a", "b", "c", "d"} {
+		if _, err := c.Upsert(t.Context(), []byte(`{"id":"1","k":"`+k+`"}`), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	done := make(chan struct{})
+	close(done) // one split all the same
+	begun := time.Now()
+	var windows []stallSample
+	if err := (&stallRun{db: db, c: c}).splitOften(t.Context(), done, begun, time.Hour, &windows); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil { // all is told
+		t.Fatal(err)
+	}
+	if len(windows) != 1 || len(swapped) != 1 || windows[0].at != swapped[0].Sub(begun)-stallWindow {
+		t.Errorf("windows %v since %v; swapped at %v", windows, begun, swapped)
+	}
+}
+
 // TestStallParts: the longest of each part is kept, also of different writes, and reads do
 // not count.
 func TestStallParts(t *testing.T) {
