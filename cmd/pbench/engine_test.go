@@ -98,6 +98,15 @@ func TestEndToEndThroughput(t *testing.T) {
 	s.do(t, cli.ExitUsage, "run", "--db", dir, "--throughput", "1k")
 }
 
+// TestSweepThroughput: a container that does not admit all calls is not swept.
+func TestSweepThroughput(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "store")
+	s := newEngineSession(t)
+	s.do(t, cli.ExitOK, "load", "--db", dir, "--docs", "500", "--throughput", "4000", "--durability", "buffered")
+	s.do(t, cli.ExitUsage, "sweep", "--db", dir, "--workload", "read", "--slo", "read.p99<1s", "--duration", "10ms")
+	wants(t, s.errOut.String(), "4,000 RU/s provisioned")
+}
+
 func TestEndToEndFile(t *testing.T) {
 	dir := t.TempDir()
 	name := filepath.Join(dir, "in.ndjson")

@@ -13,6 +13,7 @@ import (
 	"github.com/cleavestore/cleave/internal/chart"
 	"github.com/cleavestore/cleave/internal/cli"
 	"github.com/cleavestore/cleave/internal/harness"
+	"github.com/cleavestore/cleave/internal/humanize"
 	"github.com/cleavestore/cleave/internal/measure"
 	"github.com/cleavestore/cleave/internal/workload"
 )
@@ -72,6 +73,9 @@ func (s *sweepCommand) Run(ctx context.Context, env *harness.Environment) error 
 	defer s.JSON.Discard()
 	s.settle(false)
 	return s.With(ctx, env, s.JSON.ReplacesText(), func(t *harness.Target) error {
+		if rate := t.Container.Def().Throughput; rate > 0 {
+			return harness.Usagef("container %q has %s RU/s provisioned, and calls that it does not admit are none that a rate was kept with: sweep a container without --throughput", t.Name, humanize.Count(int64(rate)))
+		}
 		b, err := newBenchmark(env, t, &s.loopFlags, w, s.Seed)
 		if err != nil {
 			return err

@@ -32,7 +32,7 @@
 //     reads the first and the last byte of each document.
 //  3. The operations of a worker depend only on the seed, its number and the number
 //     of documents. In an open loop, any free worker does the next operation. Inserts take
-//     the indexes that follow the existing documents, each once.
+//     the indexes that follow the existing documents, each once, or again if its write failed.
 //  4. Operations of an open loop begin in the order in which they are due, none
 //     before it is due, each once. Those that are due when the time is over are
 //     still done, for up to a tenth of it.

@@ -11,8 +11,11 @@ type frontier struct {
 	next atomic.Int64
 	done atomic.Int64
 
+	refused atomic.Int64 // len(again)
+
 	mu    sync.Mutex
 	ahead map[int64]bool // written, while one before it is not
+	again []int64        // whose write failed, to be taken again
 }
 
 func newFrontier(n int64) *frontier {
@@ -22,7 +25,28 @@ func newFrontier(n int64) *frontier {
 	return f
 }
 
-func (f *frontier) take() int64 { return f.next.Add(1) - 1 }
+func (f *frontier) take() int64 {
+	if f.refused.Load() > 0 {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		if n := len(f.again); n > 0 {
+			i := f.again[n-1]
+			f.again = f.again[:n-1]
+			f.refused.Store(int64(n - 1))
+			return i
+		}
+	}
+	return f.next.Add(1) - 1
+}
+
+// failed gives an index back that was taken and not written. The documents behind it do not
+// count until it is.
+func (f *frontier) failed(i int64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.again = append(f.again, i)
+	f.refused.Store(int64(len(f.again)))
+}
 
 func (f *frontier) written(i int64) {
 	f.mu.Lock()

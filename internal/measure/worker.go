@@ -209,13 +209,17 @@ func (w *worker) insert(ctx context.Context) error {
 	}
 	i := w.front.take()
 	w.index = i
-	defer w.front.written(i)
 	doc, err := w.version(ctx, i)
+	if err == nil {
+		key, id := w.docs.Key(i), w.name(i)
+		err = w.upsert(ctx, workload.Insert, time.Now(), key, id, doc)
+	}
 	if err != nil {
+		w.front.failed(i)
 		return err
 	}
-	key, id := w.docs.Key(i), w.name(i)
-	return w.upsert(ctx, workload.Insert, time.Now(), key, id, doc)
+	w.front.written(i)
+	return nil
 }
 
 // name returns the id of document i, valid until the next call.
@@ -326,14 +330,15 @@ func (w *worker) modify(ctx context.Context, i int64) error {
 		return errOver
 	}
 	body, err := w.store.Read(ctx, key, id, w.readBuf[:0])
-	w.gone = w.expiring && errors.Is(err, ErrNotFound)
-	if err != nil && !w.gone {
+	gone := w.expiring && errors.Is(err, ErrNotFound)
+	if err != nil && !gone {
 		return err
 	}
 	w.readBuf = body[:0]
 	if err := w.store.Upsert(ctx, key, id, doc); err != nil {
 		return err
 	}
+	w.gone = gone
 	w.done(workload.RMW, start, time.Since(start), int64(len(body)+len(doc)))
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -107,6 +108,54 @@ func TestWorkerNoticesErrors(t *testing.T) {
 	w.run(t.Context(), new(atomic.Bool), 0)
 	if n := w.counters[0].Load()[workload.Update].Errors; n != hopeless {
 		t.Errorf("gives up after %d errors", n)
+	}
+}
+
+// reluctant does not admit one write of three.
+type reluctant struct {
+	nothing
+	calls int
+	held  map[string]bool
+}
+
+func (s *reluctant) Upsert(_ context.Context, _ partmap.Key, id string, _ []byte) error {
+	if s.calls++; s.calls%3 == 0 {
+		return ErrThrottled
+	}
+	s.held[strings.Clone(id)] = true
+	return nil
+}
+
+// TestRefusedInserts: a document whose insert was refused does not count as written, and is
+// inserted by the next insert.
+func TestRefusedInserts(t *testing.T) {
+	s := &reluctant{held: make(map[string]bool)}
+	l := newLoop(t, "insert", 10, s)
+	front := newFrontier(10)
+	w := l.newWorker(0, l.Store, front, newCounters(1, l.Workload.Mix, false, false))
+	w.run(t.Context(), new(atomic.Bool), 99) // the last one is refused
+	done := front.done.Load()
+	if done != 76 || len(s.held) != 66 {
+		t.Errorf("all documents up to %d, want 76; %d are there", done, len(s.held))
+	}
+	for i := int64(10); i < done; i++ {
+		if id := string(l.Documents.AppendID(nil, i)); !s.held[id] {
+			t.Errorf("document %d, %s, counts and is not there", i, id)
+		}
+	}
+	if next := front.take(); next != 76 {
+		t.Errorf("after the refused insert comes document %d", next)
+	}
+}
+
+// TestGoneIsForgotten: an operation that fails does not make the next one count as one on a document
+// that has expired.
+func TestGoneIsForgotten(t *testing.T) {
+	l := newLoop(t, "ycsb-f", 10, wrong{err: ErrNotFound})
+	l.Expiring = true
+	w := l.newWorker(0, l.Store, newFrontier(10), newCounters(1, l.Workload.Mix, false, false))
+	if err := w.modify(t.Context(), 0); err == nil || w.gone {
+		t.Errorf("the write fails: %v; gone %t", err, w.gone)
 	}
 }
 
