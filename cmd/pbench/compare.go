@@ -25,7 +25,7 @@ type compareCommand struct {
 // Help returns what follows the short help.
 func (*compareCommand) Help() string {
 	return `
-Figures are medians over the repetitions, those of --count and those of several results together; ± is half the distance of the extremes. A difference is seen where the values of one source would differ so much in at most 5 of 100 cases, by the Mann-Whitney U-test. It takes 4 repetitions on each side. With fewer, values that do not overlap are shown as different, "or chance". Of many figures some differ by chance: 1 in 20. Response times of OVERLOADED runs are not compared. Results in bench.txt are for benchstat.
+Figures are medians over the repetitions, those of --count and those of several results together; ± is half the distance of the extremes. A difference is seen where the values of one source would differ so much in at most 5 of 100 cases, by the Mann-Whitney U-test. It takes 4 repetitions on each side. With fewer, values that do not overlap are shown as different, "or chance". Of many figures some differ by chance: 1 in 20. Response times of OVERLOADED runs are not compared. A figure that only the old results have is worse, and so are errors where there were none. Results in bench.txt are for benchstat.
 
 Examples:
 
@@ -53,6 +53,8 @@ type comparison struct {
 	New      string          `json:"new"`
 	Settings []settingChange `json:"settings"` // that differ
 	Rows     []comparedRow   `json:"rows"`
+	// Notes say what else to know of the results.
+	Notes []string `json:"notes,omitempty"`
 }
 
 type settingChange struct {
@@ -87,6 +89,7 @@ type figure struct {
 	name     string
 	higher   bool // is better
 	response bool // a response time, in an open loop
+	loop     bool // only an open loop has it
 	of       func(r *repeat, operation string) float64
 }
 
@@ -102,7 +105,7 @@ var figures = func() []figure {
 		}})
 	}
 	for _, p := range percentiles[:2] {
-		all = append(all, figure{name: "service " + p + " µs", of: func(r *repeat, operation string) float64 {
+		all = append(all, figure{name: "service " + p + " µs", loop: true, of: func(r *repeat, operation string) float64 {
 			if r.Loop == nil {
 				return 0
 			}
@@ -159,7 +162,16 @@ func compare(old, now *runSet) (*comparison, error) {
 				c.Settings = append(c.Settings, settingChange{workload, name, a[name], b[name]})
 			}
 		}
+		for _, set := range []*runSet{old, now} {
+			if n := set.interrupted(workload); n > 0 {
+				c.Notes = append(c.Notes, fmt.Sprintf("%s: interrupted in %s: %s", workload, set.name, harness.Plural(n, "run")))
+			}
+		}
 		for _, operation := range before[0].names() {
+			if row, ok := compareErrors(operation, before, after); ok {
+				row.Workload = workload
+				c.Rows = append(c.Rows, row)
+			}
 			for _, f := range figures {
 				if row, ok := f.compare(operation, before, after); ok {
 					row.Workload = workload
@@ -175,7 +187,37 @@ func compare(old, now *runSet) (*comparison, error) {
 	return c, nil
 }
 
-// compare compares a figure of an operation; not ok if one side has none.
+// errorsFigure is the name of the figure that counts operations that failed.
+const errorsFigure = "errors"
+
+// compareErrors compares the errors of an operation; not ok if there are none on either side.
+func compareErrors(operation string, before, after []repeat) (row comparedRow, ok bool) {
+	count := func(all []repeat) (s spread, sum float64) {
+		var values []float64
+		for i := range all {
+			f, _ := all[i].operation(operation)
+			values = append(values, float64(f.Errors))
+			sum += float64(f.Errors)
+		}
+		return newSpread(values), sum
+	}
+	row = comparedRow{Operation: operation, Figure: errorsFigure, Verdict: same}
+	var a, b float64
+	row.Old, a = count(before)
+	row.New, b = count(after)
+	switch {
+	case a == 0 && b == 0:
+		return row, false
+	case a == 0:
+		row.Verdict, row.Percent = worse, 100
+	case b == 0:
+		row.Verdict, row.Percent = better, -100
+	}
+	return row, true
+}
+
+// compare compares a figure of an operation; not ok if the old side has none, or if the loops of the
+// new one have no such figure. One that the new side has lost is worse.
 func (f *figure) compare(operation string, before, after []repeat) (row comparedRow, ok bool) {
 	overload := false
 	values := func(all []repeat) (values []float64) {
@@ -188,8 +230,19 @@ func (f *figure) compare(operation string, before, after []repeat) (row compared
 		return values
 	}
 	a, b := values(before), values(after)
-	if len(a) == 0 || len(b) == 0 {
+	switch {
+	case len(a) == 0:
 		return row, false
+	case len(b) == 0:
+		// A closed loop has no service times apart.
+		if f.loop && !slices.ContainsFunc(after, func(r repeat) bool { return r.Loop != nil && r.Loop.Kind == openLoop }) {
+			return row, false
+		}
+		row = comparedRow{Operation: operation, Figure: f.name, Old: newSpread(a), Verdict: worse, Percent: 100}
+		if f.higher {
+			row.Percent = -100
+		}
+		return row, true
 	}
 	row = comparedRow{Operation: operation, Figure: f.name, Old: newSpread(a), New: newSpread(b), Verdict: same}
 	row.Percent = harness.Round(100*(row.New.Median/row.Old.Median-1), 2)
@@ -218,6 +271,9 @@ func (c *comparison) print(w io.Writer) {
 	fmt.Fprintf(w, "old: %s\nnew: %s\n", c.Old, c.New)
 	for _, s := range c.Settings {
 		fmt.Fprintf(w, "%s: %s differs: %s, then %s\n", s.Workload, s.Name, cmp.Or(s.Old, "unknown"), cmp.Or(s.New, "unknown"))
+	}
+	for _, note := range c.Notes {
+		fmt.Fprintln(w, note)
 	}
 	fmt.Fprintln(w)
 	t := cli.NewTable("<workload", "<operation", "<figure", "old", "±", "new", "±", "runs", "<")
@@ -251,6 +307,12 @@ func (r *comparedRow) note() (note string, few bool) {
 		return "no difference seen", false
 	case notCompared:
 		return "not compared: " + overloaded, false
+	}
+	switch {
+	case r.Figure == errorsFigure:
+		return r.Verdict, false
+	case r.New.N == 0:
+		return "lost  " + r.Verdict, false
 	}
 	note = fmt.Sprintf("%+.1f %%  %s", r.Percent, r.Verdict)
 	if r.Chance > unlikely {
@@ -294,7 +356,13 @@ func (c *comparison) failed(percent float64) error {
 		if r.Figure == figures[0].name {
 			loss = -loss
 		}
-		if r.Verdict == worse && loss > percent {
+		switch {
+		case r.Verdict != worse:
+		case r.Figure == errorsFigure:
+			failed = append(failed, fmt.Sprintf("%s %s errors", r.Workload, r.Operation))
+		case r.New.N == 0:
+			failed = append(failed, fmt.Sprintf("%s %s %s lost", r.Workload, r.Operation, r.Figure))
+		case loss > percent:
 			failed = append(failed, fmt.Sprintf("%s %s %s %+.1f %%", r.Workload, r.Operation, r.Figure, r.Percent))
 		}
 	}

@@ -103,6 +103,61 @@ func TestCompareOverloaded(t *testing.T) {
 	}
 }
 
+// changeRun reads a result, changes it and writes it again.
+func changeRun(t *testing.T, name string, change func(r *report)) {
+	t.Helper()
+	rep, err := readReport(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	change(rep)
+	file, err := os.Create(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	if err := harness.WriteJSON(file, rep); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestCompareErrors: errors where there were none are worse, and fail a comparison whatever its
+// bound; an interrupted run is told.
+func TestCompareErrors(t *testing.T) {
+	dir := t.TempDir()
+	old, now := filepath.Join(dir, "old.json"), filepath.Join(dir, "now.json")
+	for _, name := range []string{old, now} {
+		writeRun(t, name, "read", "synced", nil, []float64{100}, []float64{10})
+	}
+	changeRun(t, now, func(r *report) {
+		f := r.Ops["read"]
+		f.Errors = 3
+		r.Ops["read"] = f
+		r.Engine.Run.Interrupted = true
+	})
+	s := newSession(t)
+	s.do(t, harness.ExitFailed, "compare", old, now, "--fail-on", "1000%")
+	wants(t, s.out.String(), "errors", "1 worse", "read: interrupted in "+now+": 1 run")
+	wants(t, s.errOut.String(), "read read errors")
+	s.do(t, cli.ExitOK, "compare", now, old, "--fail-on", "1%")
+	wants(t, s.out.String(), "1 better")
+	s.do(t, cli.ExitOK, "compare", now, now, "--fail-on", "1%") // as many as before
+}
+
+// TestCompareLost: a figure that the new result does not have any more is worse.
+func TestCompareLost(t *testing.T) {
+	dir := t.TempDir()
+	old, now := filepath.Join(dir, "old.json"), filepath.Join(dir, "now.json")
+	for _, name := range []string{old, now} {
+		writeRun(t, name, "read", "synced", nil, []float64{100}, []float64{10})
+	}
+	changeRun(t, now, func(r *report) { r.Ops["read"] = operationFigures{Errors: 10} })
+	s := newSession(t)
+	s.do(t, harness.ExitFailed, "compare", old, now, "--fail-on", "1000%")
+	wants(t, s.out.String(), "lost  worse")
+	wants(t, s.errOut.String(), "read read ops/s lost", "read read p99 µs lost", "read read errors")
+}
+
 // What a run writes can be compared.
 func TestCompareRuns(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "run.json")

@@ -98,6 +98,16 @@ func (s *runSet) workloads() (names []string) {
 	return slices.Compact(names)
 }
 
+// interrupted returns how many runs with a workload were interrupted.
+func (s *runSet) interrupted(workload string) (n int) {
+	for _, r := range s.reports {
+		if r.Workload == workload && r.Engine.Run.Interrupted {
+			n++
+		}
+	}
+	return n
+}
+
 // repeats returns all repetitions with a workload.
 func (s *runSet) repeats(workload string) (all []repeat) {
 	for _, r := range s.reports {
