@@ -141,6 +141,9 @@ func (p *Planner) need(k *group) need {
 	case voters < want || live < want && lostVoter:
 		return tooFew
 	case voters > want, lost:
+		if r := p.spare(k); p.nodes[r.Node].Live && 2*(live-1) <= voters-1 {
+			return nothing // those that are left would be no majority; a silent one comes back or is lost
+		}
 		return finish
 	case draining:
 		if _, can := p.handOver(k); can && p.nodes[k.Leader].Draining {

@@ -65,3 +65,19 @@ func TestSplitRefused(t *testing.T) {
 		t.Errorf("after the group has changed: %v", n)
 	}
 }
+
+// TestTwoVoters: of one voter too many a live one does not go while another one is silent, if the rest would be no majority.
+func TestTwoVoters(t *testing.T) {
+	now := time.Unix(1e9, 0)
+	p := New(Policy{Voters: 2})
+	for id := topology.NodeID(1); id <= 3; id++ {
+		p.Node(Node{ID: id, Bytes: 1 << 40, Live: id != 3, Since: now})
+	}
+	p.Group(topology.New(1, "c", partmap.Range{Min: partmap.MinEPK(), Max: partmap.MaxEPK()}, 1, 2, 3), Report{Leader: 1, Bytes: 1 << 20})
+	if steps := p.Plan(now.Add(time.Second)); len(steps) > 0 {
+		t.Errorf("while node 3 is silent: %+v", steps)
+	}
+	if steps := p.Plan(now.Add(time.Minute)); len(steps) != 1 || steps[0].Kind != Remove || topology.NodeOf(steps[0].Replica) != 3 {
+		t.Errorf("when it is lost: %+v", steps)
+	}
+}
