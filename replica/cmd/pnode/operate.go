@@ -275,8 +275,7 @@ func (c *drainCommand) Run(ctx context.Context, e *environment) error {
 	}
 	defer o.close()
 	node := topology.NodeID(c.Node)
-	at := slices.IndexFunc(p.Nodes, func(n meta.Node) bool { return n.ID == node })
-	if at < 0 && o.d.Node(c.Node) == nil {
+	if !slices.ContainsFunc(p.Nodes, func(n meta.Node) bool { return n.ID == node }) && o.d.Node(c.Node) == nil {
 		return fmt.Errorf("there is no node %d", c.Node)
 	}
 	if c.Undo {
@@ -287,17 +286,12 @@ func (c *drainCommand) Run(ctx context.Context, e *environment) error {
 	}
 	// A node that was just added may be about to take its lease.
 	for end := time.Now().Add(leaseTime); ; {
-		others := 0
-		for _, n := range p.Nodes {
-			if n.ID != node && !p.Draining[n.ID] && (at < 0 || n.Region == p.Nodes[at].Region) {
-				others++
-			}
-		}
-		if others >= o.voters() {
+		others, least := o.others(&p, node)
+		if others >= least {
 			break
 		}
 		if time.Now().After(end) {
-			return fmt.Errorf("node %d cannot be drained: %d other nodes of its region hold a lease and are not drained, and a group has %d replicas. Add a node first: pnode add %s ADDRESS", c.Node, others, o.voters(), c.Dir)
+			return fmt.Errorf("node %d cannot be drained: %d other nodes of its region hold a lease and are not drained, and a group has %d replicas there. Add a node first: pnode add %s ADDRESS", c.Node, others, least, c.Dir)
 		}
 		if err = wait(ctx); err != nil {
 			return err
@@ -305,7 +299,6 @@ func (c *drainCommand) Run(ctx context.Context, e *environment) error {
 		if p, err = o.picture(ctx); err != nil {
 			return err
 		}
-		at = slices.IndexFunc(p.Nodes, func(n meta.Node) bool { return n.ID == node })
 	}
 	if err = o.store.Drain(ctx, node, true); err != nil {
 		return err
@@ -338,6 +331,29 @@ func (c *drainCommand) Run(ctx context.Context, e *environment) error {
 			return &unfinished{fmt.Sprintf("the drain goes on, until pnode drain %s %d --undo", c.Dir, c.Node), err}
 		}
 	}
+}
+
+// others counts the nodes of a node's region that could have its replicas, and how many that have to be: as many as a group has
+// voters, or one where a group has but a reader.
+func (o *operator) others(p *meta.Picture, node topology.NodeID) (others, least int) {
+	region := ""
+	if n := o.d.Node(uint64(node)); n != nil {
+		region = n.Region
+	}
+	for _, n := range p.Nodes { // it may have joined since the description was written
+		if n.ID == node {
+			region = n.Region
+		}
+	}
+	for _, n := range p.Nodes {
+		if n.ID != node && !p.Draining[n.ID] && n.Region == region {
+			others++
+		}
+	}
+	if region != o.d.MainRegion() {
+		return others, 1
+	}
+	return others, o.voters()
 }
 
 type moveCommand struct {

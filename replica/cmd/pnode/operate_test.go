@@ -16,6 +16,7 @@ import (
 	"github.com/cleavestore/cleave/partmap"
 	"github.com/cleavestore/cleave/replica/cluster"
 	"github.com/cleavestore/cleave/replica/host"
+	"github.com/cleavestore/cleave/replica/meta"
 	"github.com/cleavestore/cleave/replica/protocol"
 	"github.com/cleavestore/cleave/replica/topology"
 )
@@ -214,6 +215,23 @@ func testMove(ctx context.Context, t *testing.T, one *trial) {
 		t.Error(out)
 	}
 	t.Log(out)
+}
+
+// TestOthers: a node is drained if its region has nodes for what it has: voters, or a reader of each group.
+func TestOthers(t *testing.T) {
+	o := &operator{d: &cluster.Cluster{Replicas: 3}}
+	p := &meta.Picture{Draining: map[topology.NodeID]bool{7: true}}
+	for id, region := range []string{"eu", "eu", "eu", "eu", "us", "us", "us"} {
+		n := meta.Node{ID: topology.NodeID(id + 1), Region: region}
+		o.d.Nodes = append(o.d.Nodes, cluster.Node{ID: uint64(n.ID), Region: region})
+		p.Nodes = append(p.Nodes, n)
+	}
+	p.Nodes[1].ID, p.Nodes[5].ID = 9, 10 // 2 and 6 are away, and others have joined
+	for node, want := range map[topology.NodeID][2]int{1: {3, 3}, 2: {4, 3}, 9: {3, 3}, 5: {1, 1}, 6: {2, 1}, 7: {2, 1}, 10: {1, 1}} {
+		if others, least := o.others(p, node); [2]int{others, least} != want {
+			t.Errorf("node %d: %d other nodes, at least %d, want %v", node, others, least, want)
+		}
+	}
 }
 
 // TestMoveRefused: what cannot be moved is refused before anything is changed.
