@@ -76,6 +76,7 @@ func (g *Group) SnapshotAt(m *pb.Message, index uint64) (*pb.Message, error) {
 	if err != nil {
 		return nil, err
 	}
+	g.awaits(m.GetTo(), index)
 	b := g.state.at(index, term)
 	out := proto.CloneOf(m)
 	out.Snapshot = &pb.Snapshot{Data: b.State, Metadata: &pb.SnapshotMetadata{Index: new(b.Index), Term: new(b.Term), ConfState: b.ConfState}}
@@ -369,6 +370,9 @@ func (g *Group) truncate(held, old uint64, cut func(raftlog.Base) error) error {
 				wants = pr.Next - 1 // behind the snapshot that it gets, or has got just now
 			}
 			// One that needs a snapshot anyway wants nothing of a long log, and who does not lead knows of nobody.
+			if at := g.sent[id]; at > 0 && leads && at >= base.Index {
+				to = min(to, at)
+			}
 			if pr.RecentActive && id != g.cfg.Log.Replica() && (size <= g.cfg.KeepBytes || leads && wants >= base.Index) {
 				to = min(to, wants)
 			}

@@ -146,7 +146,8 @@ type Group struct {
 	installs  int                                      // appends with a snapshot that were handed out and not written
 	created   []uint64                                 // groups whose logs were made
 
-	probes map[uint64]probe // by replica
+	probes map[uint64]probe  // by replica
+	sent   map[uint64]uint64 // by replica: the entry of the snapshot that it gets, see awaits
 	ticks  uint64
 
 	handing handover
@@ -193,7 +194,7 @@ type Apply struct {
 // raftlog.ErrRemoved if a Destroy was interrupted, which is complete now; those of the log and
 // of the partition.
 func Open(ctx context.Context, cfg Config) (*Group, error) {
-	g := &Group{cfg: cfg, proposals: make(map[command.ID]uint64), encoded: make(map[command.ID][]byte), streams: make(map[uint64]func() (io.ReadCloser, error)), probes: make(map[uint64]probe)}
+	g := &Group{cfg: cfg, proposals: make(map[command.ID]uint64), encoded: make(map[command.ID][]byte), streams: make(map[uint64]func() (io.ReadCloser, error)), probes: make(map[uint64]probe), sent: make(map[uint64]uint64)}
 	rand.Read(g.boot[:]) // never fails
 	def := cfg.Container.Def()
 	g.levels = max(1, len(def.PartitionKey))
@@ -369,6 +370,7 @@ func (g *Group) Step(m *pb.Message) error {
 		}
 		if m.GetType() == pb.MsgAppResp {
 			delete(g.probes, m.GetFrom())
+			g.installed(m)
 		}
 		g.step(m)
 		return nil
@@ -452,6 +454,7 @@ func (g *Group) take(rd raft.Ready, w *Work) {
 	if rd.SoftState != nil && rd.SoftState.RaftState != raft.StateLeader {
 		g.handing = handover{}
 		clear(g.probes)
+		clear(g.sent)
 		g.giveUp()
 	}
 	for _, s := range rd.ReadStates {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/cleavestore/cleave/replica/group"
 	"github.com/cleavestore/cleave/replica/topology"
 	"github.com/cleavestore/cleave/wal"
 )
@@ -18,6 +19,7 @@ const (
 	// and balanceTicks how long a group waits between two tries to give its away. It looks
 	// whether it can every lookTicks.
 	steadyTime   = 3 * time.Second
+	goneTime     = 10 * time.Second // without a connection, after which no log is kept for a snapshot that is being installed
 	balanceTicks = 100
 	lookTicks    = 7
 	// mostLacking is how many entries the preferred leader may lack.
@@ -41,15 +43,13 @@ func (h *Host) Disconnected(node uint64) {
 	if h.closing.Load() {
 		return
 	}
-	for _, r := range h.replicas.all() {
-		r.do(func() {
-			if d := r.status.described.Load(); d != nil && r.g != nil && r.g.IsLeader() {
-				if on, ok := d.On(topology.NodeID(node)); ok {
-					r.check(r.g.ReportUnreachable(on.ID))
-				}
-			}
-		})
-	}
+	h.leading(node, (*group.Group).ReportUnreachable)
+	time.AfterFunc(goneTime, func() {
+		if h.connectedFor(node) > 0 || h.closing.Load() {
+			return
+		}
+		h.leading(node, (*group.Group).ForgetSnapshot)
+	})
 	time.AfterFunc(ReconnectTime, func() {
 		if h.connectedFor(node) > 0 || h.closing.Load() {
 			return
@@ -60,6 +60,19 @@ func (h *Host) Disconnected(node uint64) {
 			}
 		}
 	})
+}
+
+// leading tells each group that is led from here something of its replica on another node.
+func (h *Host) leading(node uint64, tell func(*group.Group, uint64) error) {
+	for _, r := range h.replicas.all() {
+		r.do(func() {
+			if d := r.status.described.Load(); d != nil && r.g != nil && r.g.IsLeader() {
+				if on, ok := d.On(topology.NodeID(node)); ok {
+					r.check(tell(r.g, on.ID))
+				}
+			}
+		})
+	}
 }
 
 // connectedFor returns how long there has been a connection with a node, 0 if there is none.
