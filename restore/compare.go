@@ -92,9 +92,9 @@ func (s *session) compare() (size int64, err error) {
 	}
 	defer snapshot.Close()
 	key := int64(len(s.key.Encoded()))
-	err = s.patiently(func() error {
+	err = s.patiently(func() (err error) {
 		s.result, size = Result{}, 0
-		err := merge(s.stored(""), snapshot.Scan(s.ctx, s.key, engine.IDRange{}, nil), func(id string, want, have *engine.Item) error {
+		err = merge(s.stored(""), snapshot.Scan(s.ctx, s.key, engine.IDRange{}, nil), func(id string, want, have *engine.Item) error {
 			if s.expired(want) {
 				want = nil
 			}

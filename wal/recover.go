@@ -245,7 +245,7 @@ func (r *reader) file(n uint64, durable, last bool) (ended bool, err error) {
 	length := noted(r.state, n)
 	if length >= 0 {
 		s.limit = min(s.limit, length)
-	} else if err := s.whole(); err != nil {
+	} else if err = s.whole(); err != nil {
 		return false, err
 	}
 	// A file that may end anywhere is read once: what its end tells comes after the last
@@ -257,7 +257,7 @@ func (r *reader) file(n uint64, durable, last bool) (ended bool, err error) {
 	if open {
 		vouched = 0
 		if r.opts.Unsettled {
-			if err := r.findEnd(s); err != nil {
+			if err = r.findEnd(s); err != nil {
 				return false, err
 			}
 			end = s.found
