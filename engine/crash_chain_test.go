@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/cleavestore/cleave/internal/manifest"
@@ -68,6 +69,28 @@ func (s *stage) killedThenCut(survivors *survivors, killed *vfs.Mem, seed uint64
 	return nil
 }
 
+// inPartition says whether a call is one on the directory of a partition, or on what lies in it.
+func inPartition(call vfs.Call, op vfs.Op) bool {
+	return call.Op == op && strings.HasPrefix(call.Name, manifest.PartitionsDir+"/")
+}
+
+// stopAtSync has all calls fail from the n-th sync of a partition's directory on. At that sync
+// it calls stopped.
+func stopAtSync(faulty *vfs.Faulty, n int, stopped func()) {
+	syncs := 0
+	tell := sync.OnceFunc(stopped)
+	faulty.SetHook(func(call vfs.Call) error {
+		if inPartition(call, vfs.OpSyncDir) {
+			syncs++
+		}
+		if syncs < n {
+			return nil
+		}
+		tell()
+		return vfs.ErrStopped
+	})
+}
+
 // TestKilledBeforeDirectorySync kills the process before each sync of a partition's directory in
 // turn: the next open finds manifests and files whose names a power cut still takes away. It
 // must rely on none of them before it has made them durable itself. A power cut follows as soon
@@ -88,19 +111,7 @@ func TestKilledBeforeDirectorySync(t *testing.T) {
 		faulty := vfs.NewFaulty(mem)
 		db, c := openStore(t, testOptions(faulty))
 		var killed *vfs.Mem
-		syncs := 0
-		faulty.SetHook(func(call vfs.Call) error {
-			if call.Op == vfs.OpSyncDir && strings.HasPrefix(call.Name, manifest.PartitionsDir+"/") {
-				syncs++
-			}
-			if syncs < n {
-				return nil
-			}
-			if killed == nil {
-				killed = mem.Kill()
-			}
-			return vfs.ErrStopped
-		})
+		stopAtSync(faulty, n, func() { killed = mem.Kill() })
 		written := 0
 		for range 3 {
 			for range documents / 3 {
@@ -145,9 +156,6 @@ func TestKilledInReplay(t *testing.T) {
 		o.LogFileBytes, o.LogBytes, o.FileBytes = 4<<20, 64<<20, 4<<20
 		return o
 	}
-	inPartition := func(call vfs.Call, op vfs.Op) bool {
-		return call.Op == op && strings.HasPrefix(call.Name, manifest.PartitionsDir+"/")
-	}
 	all := func(c *Container, n int) {
 		t.Helper()
 		for i := range documents {
@@ -177,19 +185,7 @@ func TestKilledInReplay(t *testing.T) {
 		mem := closed.Clone()
 		faulty := vfs.NewFaulty(mem)
 		var killed *vfs.Mem
-		syncs := 0
-		faulty.SetHook(func(call vfs.Call) error {
-			if inPartition(call, vfs.OpSyncDir) {
-				syncs++
-			}
-			if syncs < n {
-				return nil
-			}
-			if killed == nil {
-				killed = mem.Kill()
-			}
-			return vfs.ErrStopped
-		})
+		stopAtSync(faulty, n, func() { killed = mem.Kill() })
 		db, err := Open(ctx, "mem", options(faulty))
 		if killed == nil {
 			must(t, err)

@@ -29,6 +29,12 @@ func writeRun(t *testing.T, name, workload, durability string, verdicts []string
 	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
 		t.Fatal(err)
 	}
+	saveReport(t, name, rep)
+}
+
+// saveReport writes a result to a file.
+func saveReport(t *testing.T, name string, rep any) {
+	t.Helper()
 	file, err := os.Create(name)
 	if err != nil {
 		t.Fatal(err)
@@ -111,14 +117,7 @@ func changeRun(t *testing.T, name string, change func(r *report)) {
 		t.Fatal(err)
 	}
 	change(rep)
-	file, err := os.Create(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer file.Close()
-	if err := harness.WriteJSON(file, rep); err != nil {
-		t.Fatal(err)
-	}
+	saveReport(t, name, rep)
 }
 
 // TestCompareErrors: errors where there were none are worse, and fail a comparison whatever its
