@@ -1,6 +1,11 @@
 package memtable
 
-import "github.com/cleavestore/cleave/internal/item"
+import (
+	"unsafe"
+
+	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/prefetch"
+)
 
 // position is a place between the nodes of a table, for one goroutine beside
 // the writer. It holds the entries of one leaf as they were when it came there,
@@ -19,6 +24,36 @@ func (p *position) enter(l *leaf) {
 	p.leaf, p.at = l, 0
 	p.n = copy(p.links[:], l.entries()[:loadLink(&l.count)])
 	p.table.sort(p.links[:p.n], int(l.ordered))
+	if link := loadLink(l.next(0)); link != 0 {
+		prefetch.At(p.table.at(link), leafLines)
+	}
+}
+
+// Nodes and their versions lie anywhere in the table, seldom in the processor's cache: a scan that came to each before it
+// asked for the next would mostly wait. So it asks for versions a few entries ahead, and for the nodes of the next
+// leaf while it is in this one.
+const (
+	ahead        = 4 // entries between the request for a version and its use
+	nodeLines    = 2 // of a node and its key
+	versionLines = 3 // of a version and the beginning of its body; the processor guesses the rest
+)
+
+// expect asks for the newest version of entry i, if there is one.
+func (p *position) expect(i int) {
+	if 0 <= i && i < p.n {
+		prefetch.At(unsafe.Pointer(p.table.version(loadLink(&p.table.node(p.links[i]).newest))), versionLines)
+	}
+}
+
+// expectNode asks for the node of the next leaf that has the place of the one at hand.
+func (p *position) expectNode() {
+	link := loadLink(p.leaf.next(0))
+	if link == 0 {
+		return
+	}
+	if l := p.table.leaf(link); p.at <= int(loadLink(&l.count)) {
+		prefetch.At(p.table.at(l.entries()[p.at-1]), nodeLines)
+	}
 }
 
 // first goes to the first node of all.
@@ -45,6 +80,8 @@ func (p *position) firstFrom(b int) *node {
 // next goes to the following node.
 func (p *position) next() *node {
 	if p.at++; p.at < p.n {
+		p.expect(p.at + ahead)
+		p.expectNode()
 		return p.node()
 	}
 	return p.onward()
@@ -54,6 +91,9 @@ func (p *position) next() *node {
 func (p *position) onward() *node {
 	if link := loadLink(p.leaf.next(0)); link != 0 {
 		p.enter(p.table.leaf(link))
+		for i := range ahead {
+			p.expect(i)
+		}
 		return p.node()
 	}
 	var k item.Key
@@ -65,6 +105,7 @@ func (p *position) onward() *node {
 func (p *position) prev() *node {
 	if p.at > 0 {
 		p.at--
+		p.expect(p.at - ahead)
 		return p.node()
 	}
 	var k item.Key

@@ -2,6 +2,8 @@
 
 package prefetch
 
+import "unsafe"
+
 // line is the size of a cache line, or half of one.
 const line = 64
 
@@ -11,6 +13,9 @@ func Lines(b []byte) {
 		lines(&b[0], (len(b)+line-1)/line)
 	}
 }
+
+// At asks for n cache lines from the one with p on. n is 1 or more.
+func At(p unsafe.Pointer, n int) { lines((*byte)(p), n) }
 
 // lines asks for n lines from the one with p on. n is 1 or more.
 //

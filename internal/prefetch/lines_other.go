@@ -2,5 +2,10 @@
 
 package prefetch
 
+import "unsafe"
+
 // Lines does nothing on this processor.
 func Lines([]byte) {}
+
+// At does nothing on this processor.
+func At(unsafe.Pointer, int) {}
