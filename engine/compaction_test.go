@@ -2,12 +2,14 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync/atomic"
 	"testing"
 
 	"github.com/cleavestore/cleave/internal/lsm"
+	"github.com/cleavestore/cleave/internal/physical"
 	"github.com/cleavestore/cleave/internal/tiers"
 	"github.com/cleavestore/cleave/internal/vfs"
 )
@@ -227,4 +229,98 @@ func TestCompactAfterSplit(t *testing.T) {
 		}
 		s.check()
 	}
+}
+
+// roomStore is a partition on a disk of which a test says how much room it has.
+type roomStore struct {
+	*testing.T
+	mem     *vfs.Mem
+	db      *DB
+	c       *Container
+	p       *partition
+	created int // files, since the last leave
+}
+
+const plentyOfRoom = 1 << 40
+
+func newRoomStore(t *testing.T) *roomStore {
+	s := &roomStore{T: t, mem: vfs.NewMem()}
+	s.mem.SetCapacity(plentyOfRoom)
+	o := testOptions(&changedMeanwhile{FS: s.mem, change: func() { s.created++ }})
+	o.memtableBytes = 8 << 20
+	s.db, s.c = openStore(t, o, ContainerDef{PartitionKey: []string{"/k"}, Compression: NoCompression})
+	s.p = s.c.routing.Load().parts[0]
+	return s
+}
+
+// run writes n documents of 1,700 bytes into a run of their own.
+func (s *roomStore) run(from, n int) {
+	s.Helper()
+	for i := range n {
+		upsert(s.T, s.c, fmt.Sprintf("%04d", from+i), 1700)
+	}
+	must(s.T, s.db.Flush(s.Context()))
+}
+
+// leave makes the disk one with so much room.
+func (s *roomStore) leave(room int64) {
+	s.Helper()
+	s.mem.SetCapacity(plentyOfRoom)
+	free, err := s.mem.Free()
+	must(s.T, err)
+	s.mem.SetCapacity(plentyOfRoom - int64(free) + room)
+	s.created = 0
+}
+
+// check checks that work was done, or refused before it made a file, and the number of runs after it.
+func (s *roomStore) check(what string, work func() (bool, error), want bool, runs int) {
+	s.Helper()
+	done, err := work()
+	if done != want || want && err != nil || !want && (!errors.Is(err, ErrDiskFull) || s.created > 0) {
+		s.Errorf("%s: done %t, %d files begun, %v", what, done, s.created, err)
+	}
+	if got := s.c.Partitions()[0].Runs; got != runs {
+		s.Errorf("%s: %d runs, want %d", what, got, runs)
+	}
+}
+
+func (s *roomStore) compact() (bool, error) { return s.p.CompactOne(s.Context()) }
+
+// TestCompactionsNeedRoom: a compaction, or the rewriting of a file, begins no file if the disk has no room for what it writes.
+func TestCompactionsNeedRoom(t *testing.T) {
+	s := newRoomStore(t)
+	for i := range 8 {
+		s.run(100*i, 100) // 170,000 bytes each
+	}
+	s.leave(1_000_000)
+	s.check("compaction without room", s.compact, false, 8)
+	s.leave(2_000_000)
+	s.check("compaction with room", s.compact, true, 1)
+	rewrite := func() (bool, error) {
+		return s.p.InTurn(t.Context(), true, func() (bool, error) {
+			return s.p.RewriteFile(t.Context(), physical.Reindex, nil, func(*lsm.File) bool { return true })
+		})
+	}
+	s.leave(1_000_000)
+	s.check("rewriting without room", rewrite, false, 1)
+	s.leave(2_000_000)
+	s.check("rewriting with room", rewrite, true, 1)
+}
+
+// TestDeadWithoutRoom: of a partition of which much is dead, and that is too large to be compacted as a whole, a
+// tier is compacted. Room for what is alive is enough for all.
+func TestDeadWithoutRoom(t *testing.T) {
+	s := newRoomStore(t)
+	s.run(0, 2000)
+	for range 8 {
+		s.run(0, 600)
+	}
+	s.leave(2_000_000) // of the tier 600 documents are alive, 1,020,000 bytes, and of all 3,400,000
+	s.check("what is dead, without room", s.compact, true, 2)
+	s.run(0, 600)
+	s.run(0, 600)
+	s.leave(2_000_000)
+	s.check("what is dead, without a tier", s.compact, false, 4)
+	s.leave(4_000_000)
+	s.check("what is dead, with room", s.compact, true, 1)
 }

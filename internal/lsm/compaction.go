@@ -45,12 +45,17 @@ func (t *Tree) Compact(ctx context.Context, behind int, most int64, choose Picke
 	// inputs of that. So the inputs stay; what changes is in front of them.
 	v, release := t.PinVersion()
 	defer release()
-	if behind == 0 {
-		defer t.endRoom()
-	}
-	pick, err := pickCompaction(v.Runs[:len(v.Runs)-behind], behind == 0, choose)
-	if err != nil || pick.Len() == 0 || bytesOf(v.Runs[pick.First:pick.End]) > most {
+	before := t.room
+	defer func() { t.giveRoom(t.room - before) }()
+	runs := v.Runs[:len(v.Runs)-behind]
+	pick, err := pickCompaction(runs, behind == 0, choose)
+	if err != nil || pick.Len() == 0 || bytesOf(runs[pick.First:pick.End]) > most {
 		return c, false, err
+	}
+	if t.room == before { // choose has not asked for more
+		if err = t.needRoom(t.toWrite(runs[pick.First:pick.End], behind == 0 && pick.End == len(runs))); err != nil {
+			return c, false, fmt.Errorf("compaction of partition %d: %w", t.ID, err)
+		}
 	}
 	for outdated := true; outdated && err == nil; {
 		c, done, outdated, err = t.merge(ctx, v.Runs[pick.First:pick.End], v.Runs[pick.End:], nested)

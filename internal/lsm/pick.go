@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/cleavestore/cleave/internal/fault"
 	"github.com/cleavestore/cleave/internal/tiers"
 )
 
@@ -32,35 +33,65 @@ func (t *Tree) PickFew(runs []*Run, _ bool) (tiers.Plan, error) {
 	return tiers.Fewest(sizesOf(runs), t.roomFor(runs)), nil
 }
 
-// roomFor says whether the disk has room for twice the size of runs, beside what it was asked for of other
-// partitions. The room is counted as theirs until endRoom.
+// roomFor says whether the disk has room for twice the size of runs, and counts it as taken.
 func (t *Tree) roomFor(runs []*Run) bool {
-	size := bytesOf(runs)
-	t.room += size
-	taken := t.Env.room.Add(size)
-	if free, err := t.Env.FS.Free(); err == nil && free/2 >= uint64(taken) {
+	free, taken, err := t.takeRoom(bytesOf(runs))
+	if err == nil && free/2 >= taken {
 		return true
 	}
-	t.room -= size
-	t.Env.room.Add(-size)
+	t.giveRoom(bytesOf(runs))
 	return false
 }
 
-// endRoom gives back what roomFor counts for the partition.
-func (t *Tree) endRoom() {
-	t.Env.room.Add(-t.room)
-	t.room = 0
+// needRoom counts room as taken for files of about so many bytes. If the disk has less it returns an error that matches
+// fault.ErrDiskFull: files that cannot be finished would take the last of it from writers.
+func (t *Tree) needRoom(size int64) error {
+	free, taken, err := t.takeRoom(size)
+	if err == nil && free < taken {
+		t.giveRoom(size)
+		return fmt.Errorf("%w: it writes about %d bytes, others %d, and there is room for %d", fault.ErrDiskFull, size, taken-uint64(size), free)
+	}
+	return nil
 }
 
-// PickTiers chooses all runs if much of them is dead, else runs of one tier.
+// takeRoom counts room as taken by work in the partition, and returns the free space of the disk and what is counted of
+// all partitions. Compacting is held.
+func (t *Tree) takeRoom(size int64) (free, taken uint64, err error) {
+	t.room += size
+	taken = uint64(t.Env.room.Add(size))
+	free, err = t.Env.FS.Free()
+	return free, taken, err
+}
+
+// giveRoom takes back what takeRoom has counted.
+func (t *Tree) giveRoom(size int64) {
+	t.room -= size
+	t.Env.room.Add(-size)
+}
+
+// toWrite estimates what a compaction of neighbouring runs writes, in bytes. last is as in deadIn.
+func (t *Tree) toWrite(runs []*Run, last bool) int64 {
+	size, items := bytesOf(runs), int64(0)
+	for _, r := range runs {
+		items += r.Items()
+	}
+	return int64(float64(size) * (1 - min(1, t.deadIn(runs, last)/max(1, float64(items)))))
+}
+
+// PickTiers chooses all runs if much of them is dead, else runs of one tier. It prefers the tier if the disk has no room
+// for all.
 func (t *Tree) PickTiers(runs []*Run, last bool) (tiers.Plan, error) {
 	if len(runs) == 0 {
 		return tiers.Plan{}, nil
 	}
+	plan := tiers.Pick(sizesOf(runs))
 	if t.wasteful(runs, last) {
-		return tiers.Plan{First: 0, End: len(runs)}, nil
+		free, err := t.Env.FS.Free()
+		if plan.Len() == 0 || err != nil || free >= uint64(t.Env.room.Load()+t.toWrite(runs, last)) {
+			return tiers.Plan{First: 0, End: len(runs)}, nil
+		}
 	}
-	return tiers.Pick(sizesOf(runs)), nil
+	return plan, nil
 }
 
 // PickDue is the picker of background compactions: it chooses as PickTiers, else, among all runs of the

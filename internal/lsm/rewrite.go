@@ -43,6 +43,11 @@ func (t *Tree) Rewrite(ctx context.Context, o *Rewriting) (c Compacted, done boo
 	if f == nil {
 		return c, false, nil
 	}
+	size := f.SizeWithin()
+	if err = t.needRoom(size); err != nil {
+		return c, false, err
+	}
+	defer t.giveRoom(size)
 	c, err = t.rewriteFile(ctx, f, older, count, o)
 	return c, err == nil, err
 }
