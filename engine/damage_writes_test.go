@@ -153,22 +153,27 @@ func (w *damagedWriter) segments(name string) (names []string) {
 	return names
 }
 
+// section returns where a section of a segment file lies.
+func (w *damagedWriter) section(name string, kind segment.SectionKind) segment.Section {
+	w.t.Helper()
+	r, err := segment.Open(w.mem, name, segment.ReaderOptions{EPK: lsm.AppendEPK})
+	must(w.t, err)
+	defer r.Release()
+	for _, s := range r.Properties().Sections {
+		if s.Kind == kind {
+			return s
+		}
+	}
+	w.t.Fatalf("%s has no section %v", name, kind)
+	return segment.Section{}
+}
+
 // flip changes a byte of a section of a segment file while the store is closed.
 func (w *damagedWriter) flip(name string, kind segment.SectionKind) {
 	w.t.Helper()
 	must(w.t, w.db.Close())
-	r, err := segment.Open(w.mem, name, segment.ReaderOptions{EPK: lsm.AppendEPK})
-	must(w.t, err)
-	at := int64(-1)
-	for _, s := range r.Properties().Sections {
-		if s.Kind == kind {
-			at = s.Off + s.Len - 1 - s.Len/8
-		}
-	}
-	r.Release()
-	if at < 0 {
-		w.t.Fatalf("%s has no section %v", name, kind)
-	}
+	s := w.section(name, kind)
+	at := s.Off + s.Len - 1 - s.Len/8
 	data, err := w.mem.ReadFile(name)
 	must(w.t, err)
 	data[at] ^= 4

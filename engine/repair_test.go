@@ -94,6 +94,54 @@ func TestRepairWithoutFile(t *testing.T) {
 	}
 }
 
+// TestRepairDeletedPartition: where the deletion of a logical partition is damaged, and the documents that it deletes
+// are in the same file, since changes are kept or since a reader had them pinned, a repair says that they are
+// uncertain, and leaves them out.
+func TestRepairDeletedPartition(t *testing.T) {
+	for _, pinned := range []bool{false, true} {
+		ctx, mem := t.Context(), vfs.NewMem()
+		def := ContainerDef{PartitionKey: []string{"/k"}, ChangeRetention: time.Hour}
+		if pinned {
+			def.ChangeRetention = 0
+		}
+		db, c := openStore(t, testOptions(mem), def)
+		for i := range 50 {
+			upsert(t, c, fmt.Sprintf("%02d", i), 400)
+		}
+		release := func() {}
+		if pinned {
+			s, err := c.Snapshot(ctx)
+			must(t, err)
+			release = func() { s.Close() }
+		}
+		must(t, c.DeleteLogicalPartition(ctx, StringKey("a"), nil))
+		must(t, db.Flush(ctx))
+		release()
+		w := &damagedWriter{t: t, mem: mem, db: db}
+		for f := range c.routing.Load().parts[0].Version.Load().Files() {
+			must(t, db.Close())
+			data, err := mem.ReadFile(f.Name)
+			must(t, err)
+			data[w.section(f.Name, segment.SectionGroups).Off+8] ^= 0x40 // the group with the deletion
+			must(t, mem.WriteFile(f.Name, data))
+		}
+		for _, older := range []bool{false, true} {
+			opts := testOptions(mem)
+			opts.ReadOnly = true
+			from, err := Open(ctx, db.Dir(), opts)
+			must(t, err)
+			to, err := Open(ctx, "repaired", testOptions(vfs.NewMem()))
+			must(t, err)
+			report, err := repair(ctx, from, to, &RepairOptions{Older: older})
+			must(t, err)
+			must(t, errors.Join(from.Close(), to.Close()))
+			if len(report.Lost) != 1 || report.Uncertain == 0 || (report.Documents > 0) != older {
+				t.Errorf("pinned %t, older %t: %+v", pinned, older, report)
+			}
+		}
+	}
+}
+
 // TestRepairKeeps repairs whole stores: every document is there, with its key and its time of
 // expiry, and the limits are those of before. They do not hold for the repair itself.
 func TestRepairKeeps(t *testing.T) {

@@ -14,12 +14,13 @@ type salvaged struct {
 	ok       bool
 	last     item.KeyCopy // the key before the present one
 	gap      bool         // something between from and to could not be read
+	own      bool         // a file of the gap has versions that one of its partition tombstones deletes
 	from, to item.KeyCopy
 }
 
 // advance moves to the next version that can be read.
 func (s *salvaged) advance(lost func(f *File, why error)) {
-	s.gap = false
+	s.gap, s.own = false, false
 	if s.ok {
 		s.last.Set(s.walker.Key())
 	}
@@ -40,6 +41,7 @@ func (s *salvaged) advance(lost func(f *File, why error)) {
 				s.from.Set(&s.last.Key)
 			}
 		}
+		s.own = s.own || s.file.Properties().DeletedHere > 0
 		s.to.Set(&b.Hi)
 		lost(s.file, err)
 		if !s.walker.Skip() {
@@ -104,6 +106,7 @@ func (r *Salvager) Read(t *Tree) error {
 	var deleted DeletedBefore
 	var of item.KeyCopy // the logical partition at hand
 	whole := len(runs)  // index of the newest run that may have lost a delete of it
+	own := false
 	for n := 0; ; n++ {
 		if n%pacing.Piece == 0 {
 			if err := r.Ctx.Err(); err != nil {
@@ -138,17 +141,17 @@ func (r *Salvager) Read(t *Tree) error {
 		k.Set(key)
 		if n == 0 || !item.SamePartition(key, &of.Key) {
 			of.Set(key)
-			whole = len(runs)
+			whole, own = len(runs), false
 			partition := key.Partition()
 			for i := len(runs) - 1; i >= 0; i-- {
 				if runs[i].hides(&partition) {
-					whole = i
+					whole, own = i, runs[i].own
 				}
 			}
 		}
 		gone := deleted.Hides(key, ver) || !Shown(ver, r.Past) || r.Claims && key.Marked() || !r.wants(key, key)
 		if !gone {
-			uncertain := at > whole || at >= 0 && runs[at].walker.Older()
+			uncertain := at > whole || at == whole && own || at >= 0 && runs[at].walker.Older()
 			for i := range at {
 				uncertain = uncertain || runs[i].hides(key)
 			}
