@@ -324,3 +324,22 @@ func TestDeadWithoutRoom(t *testing.T) {
 	s.leave(4_000_000)
 	s.check("what is dead, with room", s.compact, true, 1)
 }
+
+// TestNothingToSample: a flush of which the samples are too small for a dictionary has none.
+func TestNothingToSample(t *testing.T) {
+	o := testOptions(vfs.NewMem())
+	o.memtableBytes = 8 << 20
+	db, c := openStore(t, o, ContainerDef{Kind: Opaque, PartitionKey: []string{"/k"}})
+	for i := range 4200 { // every second is a sample
+		body := []byte{}
+		switch i {
+		case 0:
+			body = []byte("hello")
+		case 1:
+			body = make([]byte, 1100<<10)
+		}
+		must(t, second(c.Put(t.Context(), StringKey("a"), fmt.Sprintf("%05d", i), body, nil)))
+	}
+	must(t, db.Flush(t.Context()))
+	must(t, db.Compact(t.Context()))
+}

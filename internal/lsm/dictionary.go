@@ -43,10 +43,11 @@ func (o *output) chooseDictionary(mem *memtable.Table, raw int64) error {
 				samples = append(samples, v.Body)
 			}
 		}
-		if len(samples) == 0 {
+		content := lz.Sample(samples, segment.MinDictionary, dictionaryBytes)
+		if content == nil {
 			return nil
 		}
-		dict, err := segment.NewDictionary(lz.Sample(samples, segment.MinDictionary, dictionaryBytes))
+		dict, err := segment.NewDictionary(content)
 		if err != nil {
 			return err
 		}

@@ -27,3 +27,26 @@ func TestSample(t *testing.T) {
 		t.Errorf("samples of %d kinds", len(seen))
 	}
 }
+
+// TestSampleOfOneLarge: a document far larger than the others does not take their place. Where most are large, they are taken whole.
+func TestSampleOfOneLarge(t *testing.T) {
+	const most = 8000
+	of := func(d []byte, b byte) int { return bytes.Count(d, []byte{b}) }
+	var samples [][]byte
+	for range 500 {
+		samples = append(samples, bytes.Repeat([]byte{'s'}, 100))
+	}
+	samples[250] = bytes.Repeat([]byte{'L'}, 100_000)
+	if d := Sample(samples, 16, most); len(d) != most || of(d, 'L') > most/16 {
+		t.Errorf("%d bytes, of which %d are of the large document", len(d), of(d, 'L'))
+	}
+	for i := range samples {
+		samples[i] = append(bytes.Repeat([]byte{'a'}, 1000), bytes.Repeat([]byte{'z'}, 1000)...)
+	}
+	if d := Sample(samples, 16, most); len(d) != most || of(d, 'z') != most/2 {
+		t.Errorf("%d bytes, of which %d are of the second halves", len(d), of(d, 'z'))
+	}
+	if d := Sample([][]byte{bytes.Repeat([]byte{'L'}, 100_000), {'s'}, {'s'}}, 16, most); len(d) == 0 {
+		t.Error("no dictionary of one large document")
+	}
+}
