@@ -60,8 +60,8 @@ func (c *Cursor) Reset(r *Reader, maxSeq uint64) {
 	c.held, c.missed, c.key.ID, c.ver.Body = nil, 0, nil, nil
 	c.open.off, c.key.valid, c.first.valid, c.ordinalOf = 0, false, false, 0
 	c.s.open.g, c.s.open.dict, c.s.open.raw, c.s.view = group{}, nil, nil, nil
-	if r == nil && cap(c.own)+cap(c.buf)+cap(c.s.cold) > scratchKeep {
-		c.own, c.buf, c.s.cold = nil, nil, nil
+	if r == nil && cap(c.own)+cap(c.buf)+cap(c.s.cold)+cap(c.s.raw)+cap(c.s.group) > scratchKeep {
+		c.own, c.buf, c.s.cold, c.s.raw, c.s.group = nil, nil, nil, nil, nil
 	}
 }
 

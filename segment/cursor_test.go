@@ -1,6 +1,7 @@
 package segment
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"math"
@@ -124,5 +125,48 @@ func TestBodyFails(t *testing.T) {
 	}
 	if found == 0 {
 		t.Error("no byte breaks the body")
+	}
+}
+
+// TestNothingLargeKept: what is kept for reuse has no memory of the size of a large document.
+func TestNothingLargeKept(t *testing.T) {
+	fsys := vfs.NewMem()
+	f, err := fsys.Create("a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := NewWriter(f, WriterOptions{FileNumber: 1, StoreID: testStore, EPK: hashEPK, Levels: 1, Compression: Fast})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const size = 3 << 20
+	pk := encodeKey("p")
+	var m model
+	for i := range 9 {
+		k := newKey(pk, fmt.Sprintf("id-%d", i))
+		body := append(slices.Clone(k.ID), bytes.Repeat([]byte("0123456789abcdefghijklmnop"), size/26)...) // so that the id is decoded with it
+		m = append(m, entry{k, item.Version{Seq: uint64(i + 1), Body: body}})
+	}
+	fill(t, w, m)
+	for _, mode := range []Mode{Map, Pread} {
+		r, err := Open(fsys, "a", ReaderOptions{Mode: mode, EPK: hashEPK})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, k := r.Cursor(math.MaxUint64), newKey(pk, "id-5x")
+		if !c.SeekGE(&k) {
+			t.Fatal(c.Err())
+		}
+		c.Reset(nil, 0)
+		if kept := cap(c.own) + cap(c.buf) + cap(c.s.raw) + cap(c.s.group) + cap(c.s.cold); kept > scratchKeep {
+			t.Errorf("mode %v: a cursor keeps %d bytes", mode, kept)
+		}
+		s := new(scratch)
+		s.raw, s.open.g.payload, s.open.g.members = make([]byte, size), make([]byte, size), make([]byte, size)
+		s.free()
+		if s.raw != nil || s.open.g.payload != nil || s.open.g.members != nil {
+			t.Errorf("mode %v: a scratch keeps a payload", mode)
+		}
+		r.Release()
 	}
 }

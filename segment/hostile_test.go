@@ -162,3 +162,57 @@ func BenchmarkHostileIDs(b *testing.B) {
 		r.Get(k.Lookup(), math.MaxUint64, buf, &v)
 	}
 }
+
+// TestTwinsSeek: of two logical partitions that the table cannot tell apart, a seek in the second does not walk through
+// the first, also when the first keys of groups are remembered.
+func TestTwinsSeek(t *testing.T) {
+	epk := func(dst, pk []byte) []byte { return append(append(dst, "01234567"...), fmt.Sprintf("%08d", pk[1])...) }
+	const n = 2000
+	mem := vfs.NewMem()
+	fsys := vfs.NewFaulty(mem)
+	f, err := mem.Create("a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := NewWriter(f, WriterOptions{FileNumber: 1, StoreID: testStore, EPK: epk, Levels: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	keyOf := func(pk string, id int) item.Key {
+		k := item.Key{PK: encodeKey(pk), ID: fmt.Appendf(nil, "id-%08d", id)}
+		k.EPK = epk(nil, k.PK)
+		k.Hash = item.HashOf(k.EPK)
+		return k
+	}
+	var m model
+	for i := range n + 100 {
+		k := keyOf("a", i)
+		if i >= n {
+			k = keyOf("b", 2*(i-n))
+		}
+		m = append(m, entry{k, item.Version{Seq: uint64(i + 1), Body: bytes.Repeat([]byte{byte(i)}, 300)}})
+	}
+	fill(t, w, m)
+	r, err := Open(fsys, "a", ReaderOptions{Mode: Pread, EPK: epk})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Release()
+	c := r.Cursor(math.MaxUint64)
+	for range 30 { // by then all first keys are remembered that a search comes to
+		for _, id := range []int{-1, 1, 51, 199} {
+			k, want := keyOf("b", id), keyOf("b", id+1)
+			if id < 0 {
+				k.ID = nil
+			}
+			calls := fsys.Calls()
+			found := c.SeekGE(&k)
+			if calls = fsys.Calls() - calls; calls > 100 {
+				t.Fatalf("a seek for %s has read %d times", k.ID, calls)
+			}
+			if last := id == 199; found == last || found && item.Compare(c.Key(), &want) != 0 || c.Err() != nil {
+				t.Fatalf("a seek for %s found %t, %s, %v", k.ID, found, c.Key().ID, c.Err())
+			}
+		}
+	}
+}

@@ -114,7 +114,7 @@ func (s *scratch) free() {
 	if cap(s.group)+cap(s.raw)+cap(s.cold) > scratchKeep {
 		s.group, s.raw, s.cold = nil, nil, nil
 	}
-	s.open.raw, s.open.dict, s.view = nil, nil, nil
+	s.open.g, s.open.raw, s.open.dict, s.view = group{}, nil, nil, nil // they may refer to the buffers
 	scratches.Put(s)
 }
 

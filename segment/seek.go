@@ -15,7 +15,7 @@ func (c *Cursor) lowerBound(k *item.Key) (at int, ok bool) {
 	if at, ok = c.lookUp(k); ok || c.err != nil {
 		return at, ok
 	}
-	lo, hi, first, err := c.groupRange(k)
+	lo, hi, first, one, err := c.groupRange(k)
 	if err != nil {
 		c.err = err
 		return 0, false
@@ -32,10 +32,10 @@ func (c *Cursor) lowerBound(k *item.Key) (at int, ok bool) {
 			return at, compared
 		}
 	}
-	// What is remembered of first keys says nothing of their logical partitions. It led to
-	// the right place if that has the partition of k: a group to the right of that place
-	// begins with a key of a later partition.
-	if len(k.ID) <= item.MaxID {
+	// What is remembered of first keys says nothing of their logical partitions: of two that the table cannot tell
+	// apart it would lead far to the left, and to a walk. It led to the right place if that has the
+	// partition of k: a group to the right of that place begins with a key of a later partition.
+	if one && len(k.ID) <= item.MaxID {
 		if at, ok = c.lowerBoundIn(lo, hi, k, true); ok && item.SamePartition(&c.key.Key, k) || c.err != nil {
 			return at, ok
 		}
@@ -167,39 +167,42 @@ func (c *Cursor) lookUp(k *item.Key) (at int, ok bool) {
 }
 
 // groupRange returns the range of groups in which the first key not before k lies, and
-// the ordinal of the first item that can have that key; lo > hi if there is none.
-func (c *Cursor) groupRange(k *item.Key) (lo, hi int64, first uint32, err error) {
+// the ordinal of the first item that can have that key; lo > hi if there is none. one says that
+// the table tells the logical partition of k from all others.
+func (c *Cursor) groupRange(k *item.Key) (lo, hi int64, first uint32, one bool, err error) {
 	r := c.r
 	defer r.file.Unguard(openfile.Guard(), &err)
 	ix, err := r.index()
 	if err != nil {
-		return 0, 0, 0, err
+		return 0, 0, 0, false, err
 	}
 	i, equal, err := r.lowerPartition(&c.s, ix, k.Hash, k.EPK)
 	if err != nil || i == ix.partitions.n {
-		return 0, -1, 0, err
+		return 0, -1, 0, false, err
 	}
 	e, err := r.partition(&c.s, ix, i)
 	if err != nil {
-		return 0, -1, 0, err
+		return 0, -1, 0, false, err
 	}
 	lo, hi, first = int64(e.group), int64(e.group), e.ordinal
 	if !equal {
-		return lo, hi, first, nil
+		return lo, hi, first, false, nil
 	}
+	from := i
 	if i, err = r.upperPartition(&c.s, ix, i, k.EPK); err != nil {
-		return 0, -1, 0, err
+		return 0, -1, 0, false, err
 	}
+	one = i == from+1
 	if hi = int64(r.props.Groups) - 1; i < ix.partitions.n {
 		if e, err = r.partition(&c.s, ix, i); err != nil {
-			return 0, -1, 0, err
+			return 0, -1, 0, false, err
 		}
 		hi = int64(e.group)
 	}
 	if hi < lo {
 		err = r.corrupt(ix.partitions.entries, errEntry)
 	}
-	return lo, hi, first, err
+	return lo, hi, first, one, err
 }
 
 // openAt opens a group and returns the position in it of an ordinal.
