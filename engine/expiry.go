@@ -53,8 +53,8 @@ func (c *Container) ttl(o *WriteOptions, otherwise int64) (int64, error) {
 	if c.life.Default() == 0 && !(c.def.Replicated && c.life.Follows()) { // replicas may not know yet that the default has changed
 		return 0, invalidf("WriteOptions.TTL: items of container %q do not expire: it has no DefaultTTL", c.name)
 	}
-	if o.TTL > 0 && o.TTL < time.Millisecond {
-		return 0, invalidf("WriteOptions.TTL %v: at least a millisecond", o.TTL)
+	if o.TTL != NoExpiry && o.TTL < time.Millisecond {
+		return 0, invalidf("WriteOptions.TTL %v: NoExpiry or at least a millisecond", o.TTL)
 	}
 	return c.life.Own(definition.Millis(o.TTL)), nil
 }

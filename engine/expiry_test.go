@@ -140,6 +140,14 @@ func TestTTLArguments(t *testing.T) {
 	if _, err := o.Put(ctx, StringKey("a"), "x", nil, &WriteOptions{TTL: 1}); !errors.Is(err, ErrInvalid) {
 		t.Errorf("a nanosecond: %v", err)
 	}
+	for _, ttl := range []time.Duration{-2, -5 * time.Second, math.MinInt64} { // such as time.Until of a moment that has passed
+		if meta, err := o.Put(ctx, StringKey("a"), "x", nil, &WriteOptions{TTL: ttl}); !errors.Is(err, ErrInvalid) {
+			t.Errorf("Put for %v: %v, expires %v", ttl, err, meta.Expires)
+		}
+		if err := o.NewBatch(StringKey("a")).Put("x", nil, &WriteOptions{TTL: ttl}); !errors.Is(err, ErrInvalid) {
+			t.Errorf("Batch.Put for %v: %v", ttl, err)
+		}
+	}
 }
 
 // TestTTLInTransaction: a transaction sees what had not expired when it began.

@@ -112,9 +112,9 @@ type WriteOptions struct {
 	// existing item is ErrExists, Replace and Delete of a missing one
 	// ErrNotFound.
 	IfMatch ETag
-	// TTL is how long the item lives from this write on; NoExpiry: for ever. If not zero
-	// it replaces the document's member "ttl" and the container's DefaultTTL. It is
-	// refused if DefaultTTL is 0.
+	// TTL is how long the item lives from this write on, at least a millisecond; NoExpiry: for
+	// ever. If not zero it replaces the document's member "ttl" and the container's DefaultTTL.
+	// It is refused if DefaultTTL is 0.
 	TTL time.Duration
 	// Durability, if not zero, replaces the store's default. Interval is not
 	// possible here.

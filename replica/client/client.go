@@ -190,6 +190,11 @@ func (c *Client) batch(ctx context.Context, note func(group, index uint64), cont
 	if err != nil {
 		return nil, err
 	}
+	for i := range ops {
+		if ttl := ops[i].TTL; ttl < 0 && ttl != engine.NoExpiry { // in a command it would be for ever
+			return nil, fmt.Errorf("%w: operation %d: a TTL of %v", engine.ErrInvalid, i, ttl)
+		}
+	}
 	t, err := c.begin(ctx, container, epk)
 	if err != nil {
 		return nil, err

@@ -92,10 +92,10 @@ const (
 // Operation is an operation on one item.
 type Operation struct {
 	Kind    Kind
-	ID      string // of Put, Delete, Patch and Check; others have it in the document
-	Body    []byte // document of Create, Upsert and Replace, bytes of Put
-	Edits   []Edit // of Patch
-	TTL     time.Duration
+	ID      string        // of Put, Delete, Patch and Check; others have it in the document
+	Body    []byte        // document of Create, Upsert and Replace, bytes of Put
+	Edits   []Edit        // of Patch
+	TTL     time.Duration // as engine.WriteOptions has it; a Client refuses one below zero but NoExpiry
 	IfMatch engine.ETag
 }
 

@@ -87,7 +87,7 @@ func TestTTL(t *testing.T) {
 	for _, tc := range []struct{ ttl, want time.Duration }{
 		{0, 0}, {time.Millisecond, time.Millisecond}, {2500 * time.Microsecond, 2 * time.Millisecond}, {90 * time.Second, 90 * time.Second},
 		{1, time.Millisecond}, {time.Millisecond - 1, time.Millisecond},
-		{engine.NoExpiry, engine.NoExpiry}, {-time.Second, engine.NoExpiry}, // as the engine has it
+		{engine.NoExpiry, engine.NoExpiry}, {-time.Second, engine.NoExpiry}, // which clients refuse
 		{most - time.Millisecond, most - time.Millisecond}, {most, most - time.Millisecond}, {math.MaxInt64, most - time.Millisecond},
 	} {
 		c := Command{Batches: []Batch{{Key: engine.StringKey("a"), Operations: []Operation{{Kind: Upsert, TTL: tc.ttl}}}}}
