@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"time"
 
 	"github.com/cleavestore/cleave/internal/definition"
@@ -31,15 +32,15 @@ type RepairReport struct {
 	// Uncertain is the number of documents of which a newer version, or a delete, may lie in
 	// a damaged part. They are not written without RepairOptions.Older.
 	Uncertain int64
-	Refused   []error  // one for each document that could be read, but not be written
+	Refused   []error  // one for each document that could be read, but not be written: the first 1,000
 	Lost      []Damage // what could not be read, with its part of the key space
 }
 
 // maxRefused bounds RepairReport.Refused.
 const maxRefused = 1000
 
-// Repair copies what can be read of the store in src into a new store in dst, which must
-// be empty or absent, and reports what it could not read. Nothing in src is changed.
+// Repair copies what can be read of the store in src into a new store in dst, and reports
+// what it could not read. If dst has something in it, it is ErrExists. Nothing in src is changed.
 // Documents keep their keys, ids and, to the second, times of expiry. Containers keep their
 // definitions and limits, which do not bound the repair. Sequences, etags and times of
 // modification are new. Old versions for change feeds and positions in replicated logs
@@ -48,6 +49,9 @@ func Repair(ctx context.Context, src, dst string, o *RepairOptions) (RepairRepor
 	var opts RepairOptions
 	if o != nil {
 		opts = *o
+	}
+	if names, err := os.ReadDir(dst); err == nil && len(names) > 0 { // an Open would write to it
+		return RepairReport{}, fmt.Errorf("repair into %s: %w: it has a file %q", dst, ErrExists, names[0].Name())
 	}
 	var store Options
 	if opts.Store != nil {

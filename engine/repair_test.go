@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -228,5 +231,45 @@ func TestRepairKeeps(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestRepairIntoSomething: a repair refuses a directory that has something in it, and changes
+// nothing there, nor in the source.
+func TestRepairIntoSomething(t *testing.T) {
+	ctx := context.Background()
+	parent := t.TempDir()
+	src, empty, other := filepath.Join(parent, "src"), filepath.Join(parent, "empty"), filepath.Join(parent, "other")
+	for _, dir := range []string{src, empty} {
+		db, err := Open(ctx, dir, nil)
+		must(t, err)
+		if dir == src {
+			_, err = db.CreateContainer(ctx, "c", ContainerDef{PartitionKey: []string{"/k"}})
+			must(t, err)
+		}
+		must(t, db.Close())
+	}
+	must(t, os.Mkdir(other, 0o755))
+	must(t, os.WriteFile(filepath.Join(other, "note"), nil, 0o644))
+	files := func() map[string]string {
+		have := make(map[string]string)
+		must(t, filepath.WalkDir(parent, func(name string, entry fs.DirEntry, err error) error {
+			if err != nil || entry.IsDir() {
+				return err
+			}
+			text, err := os.ReadFile(name)
+			have[name] = string(text)
+			return err
+		}))
+		return have
+	}
+	before := files()
+	for _, dst := range []string{src, empty, other} {
+		if _, err := Repair(ctx, src, dst, nil); !errors.Is(err, ErrExists) {
+			t.Errorf("into %s: %v", filepath.Base(dst), err)
+		}
+		if !maps.Equal(files(), before) {
+			t.Errorf("into %s: files have changed", filepath.Base(dst))
+		}
 	}
 }
