@@ -149,3 +149,38 @@ func TestOpenReadOnlyMount(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestReadOnlySequence: a store that is open read-only tells the sequence of the newest write
+// that it shows, as its writer does, also in snapshots.
+func TestReadOnlySequence(t *testing.T) {
+	ctx := context.Background()
+	opts := testOptions(vfs.NewMem())
+	db, c := openStore(t, opts)
+	upsert(t, c, "1", 10)
+	must(t, db.Flush(ctx))
+	o := *opts
+	o.ReadOnly = true
+	reader, err := Open(ctx, "mem", &o)
+	must(t, err)
+	defer reader.Close()
+	in, err := reader.Container("c")
+	must(t, err)
+	var snapshots []*Snapshot
+	var want []uint64
+	for i := range 3 {
+		snapshot, err := in.Snapshot(ctx)
+		must(t, err)
+		defer snapshot.Close()
+		snapshots, want = append(snapshots, snapshot), append(want, db.Stats().LastSeq)
+		if got := reader.Stats().LastSeq; got != want[i] {
+			t.Errorf("Stats: %d, want %d", got, want[i])
+		}
+		upsert(t, c, fmt.Sprint(i), 10) // in the log only
+		must(t, reader.Refresh(ctx))
+	}
+	for i, s := range snapshots {
+		if s.Seq() != want[i] || i > 0 && want[i] <= want[i-1] {
+			t.Errorf("snapshot %d: %d, want %d", i, s.Seq(), want[i])
+		}
+	}
+}

@@ -82,7 +82,12 @@ func (c *Container) snapshot(ctx context.Context, by pins.Reader) (*Snapshot, er
 }
 
 // Seq returns the sequence of the newest write that the snapshot can show.
-func (s *Snapshot) Seq() uint64 { return s.seq }
+func (s *Snapshot) Seq() uint64 {
+	if s.seq == lsm.MaxSequence { // of a store that is open read-only: all that it has
+		return s.c.db.storeManifest.state.LastSeq
+	}
+	return s.seq
+}
 
 // Close releases the snapshot; later calls on it return ErrClosed. It may be
 // called more than once.

@@ -188,6 +188,8 @@ func (db *DB) stats(partitions bool) Stats {
 	if db.log != nil {
 		s.Log = db.log.Stats()
 		s.LastSeq = db.log.LastSeq()
+	} else {
+		s.LastSeq = db.storeManifest.state.LastSeq
 	}
 	s.Log.Dropped = db.dropped
 	s.ColdReads, s.ColdWait = db.cold.Stats()
