@@ -356,9 +356,9 @@ func ParseCompression(text string) (Compression, error) {
 // String returns "fast", "small" or "none".
 func (c Compression) String() string { return segment.Compression(c).String() }
 
-// ContainerDef defines a container. Afterwards Container.SetThroughput,
-// Container.SetIndexPolicy and Container.SetDefaultKeyLimits can change a part of it. For
-// the rest see Container.CopyTo.
+// ContainerDef defines a container. Afterwards Container.SetThroughput, SetIndexPolicy,
+// SetDefaultKeyLimits and, with MutableTTL, SetDefaultTTL can change a part of it. For the
+// rest see Container.CopyTo.
 type ContainerDef struct {
 	// PartitionKey has 1 to 3 paths such as "/tenant" or "/address/city". A name with a
 	// slash, or one that begins with a quote, is a JSON string: /"a/b"/c. For Opaque

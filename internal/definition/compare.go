@@ -27,12 +27,17 @@ type Difference struct {
 func (d *Def) Compare(asked *Def) *Difference {
 	const anew = "load the items into another container"
 	const byLimits = "Container.SetDefaultKeyLimits changes it"
-	byCopy := "Container.CopyTo or pbench copy makes another container with it"
-	if d.Kind != JSON || d.Replicated || d.Synthetic.Random() {
-		byCopy = anew
+	byCopy := "Container.CopyTo makes another container with it"
+	byKey := "Container.CopyTo or pbench copy makes another container with it"
+	switch { // what CopyTo refuses
+	case d.Kind != JSON || d.Replicated || asked.Replicated || d.Synthetic.Random() || asked.Synthetic.Random():
+		byCopy, byKey = anew, anew
+	case len(asked.UniqueKeys) > 0:
+		byCopy = anew + ": Container.CopyTo makes none with unique keys"
+		byKey = byCopy
 	}
 	byTTL := byCopy
-	if d.MutableTTL {
+	if d.MutableTTL && !d.Replicated {
 		byTTL = "Container.SetDefaultTTL changes it"
 	}
 	switch {
@@ -41,11 +46,11 @@ func (d *Def) Compare(asked *Def) *Difference {
 	case !d.Synthetic.Equal(asked.Synthetic):
 		return &Difference{"Synthetic", d.KeyText(), asked.KeyText(), byCopy}
 	case !jsondoc.SamePaths(d.PartitionKey, asked.PartitionKey):
-		return &Difference{"PartitionKey", d.KeyText(), asked.KeyText(), byCopy}
+		return &Difference{"PartitionKey", d.KeyText(), asked.KeyText(), byKey}
 	case hashVersion(d.HashVersion) != hashVersion(asked.HashVersion):
 		return &Difference{"HashVersion", hashVersion(d.HashVersion), hashVersion(asked.HashVersion), byCopy}
 	case !slices.EqualFunc(d.UniqueKeys, asked.UniqueKeys, jsondoc.SamePaths):
-		return &Difference{"UniqueKeys", fmt.Sprint(d.UniqueKeys), fmt.Sprint(asked.UniqueKeys), anew}
+		return &Difference{"UniqueKeys", fmt.Sprint(d.UniqueKeys), fmt.Sprint(asked.UniqueKeys), byCopy}
 	case !asked.Index.Empty() && !sameIndex(d.Index, asked.Index):
 		return &Difference{"Index", indexText(d.Index), indexText(asked.Index), "Container.SetIndexPolicy changes it"}
 	}

@@ -239,3 +239,32 @@ func TestCompare(t *testing.T) {
 		t.Errorf("%+v", d)
 	}
 }
+
+// TestAdvice: the way to change a part of a definition is one that takes it.
+func TestAdvice(t *testing.T) {
+	with := func(change func(*Def)) *Def {
+		d := Def{PartitionKey: []string{"/a"}}
+		change(&d)
+		return &d
+	}
+	unique := [][]string{{"/u"}}
+	for _, tc := range []struct {
+		have, asked *Def
+		want        string
+	}{
+		{with(func(d *Def) {}), with(func(d *Def) { d.PartitionKey = []string{"/b"} }), "CopyTo or pbench copy makes another"},
+		{with(func(d *Def) {}), with(func(d *Def) { d.NoBurst = true }), "Container.CopyTo makes another"}, // pbench copy changes the key only
+		{with(func(d *Def) { d.UniqueKeys = unique }), with(func(d *Def) {}), "CopyTo makes another"},
+		{with(func(d *Def) { d.UniqueKeys = unique }), with(func(d *Def) { d.UniqueKeys, d.DefaultTTL = unique, time.Hour }), "load the items"},
+		{with(func(d *Def) {}), with(func(d *Def) { d.UniqueKeys = unique }), "load the items"},
+		{with(func(d *Def) {}), with(func(d *Def) { d.PartitionKey, d.UniqueKeys = []string{"/b"}, unique }), "load the items"},
+		{with(func(d *Def) {}), with(func(d *Def) { d.PartitionKey, d.Synthetic = nil, &synthetickey.Rule{Join: []string{"/a"}, Suffixes: 4} }), "load the items"},
+		{with(func(d *Def) {}), with(func(d *Def) { d.PartitionKey, d.Replicated = []string{"/b"}, true }), "load the items"},
+		{with(func(d *Def) { d.MutableTTL = true }), with(func(d *Def) { d.DefaultTTL = time.Hour }), "SetDefaultTTL"},
+		{with(func(d *Def) { d.MutableTTL, d.Replicated = true, true }), with(func(d *Def) { d.DefaultTTL = time.Hour }), "load the items"},
+	} {
+		if d := tc.have.Compare(tc.asked); d == nil || !strings.Contains(d.Change, tc.want) {
+			t.Errorf("%+v of %+v, asked for %+v; want %q", d, tc.have, tc.asked, tc.want)
+		}
+	}
+}
