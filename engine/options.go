@@ -134,9 +134,9 @@ type Options struct {
 	// file past the limit, the store closes one that was not used lately. Opening costs
 	// some 10 microseconds, and reads of a file that is not mapped go through system calls.
 	// The store opens some 10 other files on top, and 4 for each checkpoint, backup or copy
-	// under way. 0: half of what the process may have (the soft limit of ulimit -n;
-	// vm.max_map_count where there is one), at most 65,536. Each store that is open in a
-	// process takes half by default, so set both fields if there are several. A read-only
+	// under way. 0: half of what the process may have (ulimit -Hn, as Go raises the soft limit
+	// to it; vm.max_map_count where there is one), at most 65,536. Each store that is open in
+	// a process takes half by default, so set both fields if there are several. A read-only
 	// store keeps its files mapped or open, as a writer may remove their names; past both
 	// limits a read of a removed file is ErrMissing until the store is opened anew.
 	MaxOpenFiles   int
