@@ -23,7 +23,7 @@ var ErrWrongParent = backup.ErrParent
 // Restore makes the store in the directory dir.restoring and renames it to dir at the
 // end: dir does not exist, or is empty, until it is the whole store, on disk.
 // Everything is verified while it is written. After an error, also of ctx, nothing
-// is left.
+// is left but directories that dir is in and that did not exist.
 // Errors: ErrExists if dir is not empty, or if dir.restoring exists (another
 // restore is under way or was broken off: then it may be removed); *CorruptionError with
 // the offset in r; ErrWrongParent; ErrTooNew; *IOError, ErrDiskFull.
