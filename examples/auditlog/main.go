@@ -59,7 +59,7 @@ func openLog(ctx context.Context, db *engine.DB) (auditLog, error) {
 		PartitionKey:  []string{"/tenant", "/user"},
 		DefaultTTL:    retention,
 		MinPartitions: 4,
-		Index:         engine.IndexPolicy{Include: []string{"/action/?", "/at/?", "/denied/?"}},
+		Index:         engine.IndexPolicy{Include: []string{"/action/?", "/denied/?", "/id/?"}},
 	})
 	if err != nil {
 		return auditLog{}, err
@@ -74,10 +74,14 @@ func (l auditLog) append(ctx context.Context, e event, o *engine.WriteOptions) (
 	return l.events.Create(ctx, e, o)
 }
 
-// eventID names an event: the time, as text of one length, so that the order of
-// the ids is that of the times; then what tells events of one moment apart.
+// eventID names an event: the time in UTC, as text of one length, so that the order
+// of the ids is that of the times; then what tells events of a user at one moment apart.
 func eventID(e event) string {
-	return e.At.UTC().Format("2006-01-02T15:04:05.000000Z") + " " + e.Action
+	id := e.At.UTC().Format("2006-01-02T15:04:05.000000Z") + " " + e.Action
+	if e.Target != "" {
+		id += " " + e.Target
+	}
+	return id
 }
 
 // ofUser returns the events of a user from a time on: a scan of one logical
@@ -94,11 +98,12 @@ func (l auditLog) ofUser(ctx context.Context, tenant, user string, from time.Tim
 }
 
 // denied returns what any user of a tenant was refused: a query over all keys
-// that begin with the tenant.
+// that begin with the tenant, ordered by time. That is by /id: the texts that JSON has of
+// times, at /at, have as many digits and the zone that they happen to have.
 func (l auditLog) denied(ctx context.Context, tenant string, each func(event)) (engine.QueryStats, error) {
 	result := l.container.Query(ctx, engine.PrefixOf(engine.StringKey(tenant)), engine.Query{
 		Where:   engine.Eq("/denied", true),
-		OrderBy: []engine.QueryOrder{{Path: "/at"}},
+		OrderBy: []engine.QueryOrder{{Path: "/id"}},
 	})
 	for item, err := range result.All() {
 		if err != nil {

@@ -1,8 +1,12 @@
 package main
 
 import (
+	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/cleavestore/cleave/engine"
 )
 
 // TestRun runs the program to its end and compares what it prints.
@@ -13,6 +17,44 @@ func TestRun(t *testing.T) {
 	}
 	if out.String() != want {
 		t.Errorf("printed\n%s\nwant\n%s", out.String(), want)
+	}
+}
+
+// TestOrder: events come in the order of their times, whatever digits and zone these have,
+// and two of one moment are two events.
+func TestOrder(t *testing.T) {
+	db, err := engine.Open(t.Context(), t.TempDir(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	l, err := openLog(t.Context(), db)
+	if err != nil {
+		t.Fatal(err)
+	}
+	nine := time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC)
+	west := time.FixedZone("west", -5*60*60)
+	for _, e := range []event{
+		{At: nine.Add(time.Second).In(west), Target: "5"},
+		{At: nine.Add(500 * time.Millisecond), Target: "3"},
+		{At: nine.Add(500 * time.Millisecond), Target: "4"},
+		{At: nine, Target: "1"},
+		{At: nine.Add(time.Microsecond), Target: "2"},
+	} {
+		e.Tenant, e.User, e.Action, e.Denied = "acme", "grace", "delete", true
+		if _, err := l.append(t.Context(), e, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var scanned, asked []string
+	if err = l.ofUser(t.Context(), "acme", "grace", nine, func(e event) { scanned = append(scanned, e.Target) }); err != nil {
+		t.Fatal(err)
+	}
+	if _, err = l.denied(t.Context(), "acme", func(e event) { asked = append(asked, e.Target) }); err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"1", "2", "3", "4", "5"}; !slices.Equal(scanned, want) || !slices.Equal(asked, want) {
+		t.Errorf("scanned %v, asked %v", scanned, asked)
 	}
 }
 
