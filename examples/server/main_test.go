@@ -120,6 +120,10 @@ func TestRefusals(t *testing.T) {
 		{"POST", notes + "/a/rename", "", 400, "id"},
 		{"POST", notes + "/c/rename?to=d", "", 404, "not found"},
 		{"DELETE", notes + "/c", "", 404, "not found"},
+		{"PUT", url + "/users/%ff/notes/x", `{}`, 400, "UTF-8"},
+		{"PUT", notes + "/%ff", `{}`, 400, "UTF-8"},
+		{"POST", notes + "?id=%ff", `{}`, 400, "UTF-8"},
+		{"POST", notes + "/a/rename?to=%ff", "", 400, "UTF-8"},
 		{"GET", notes + "?limit=many", "", 400, "limit"},
 		{"GET", notes + "?after=xyz", "", 400, "continuation"},
 	} {

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"unicode/utf8"
 
 	"github.com/cleavestore/cleave/engine"
 )
@@ -26,6 +27,8 @@ const (
 	maxBody  = 256 << 10 // bytes of a request
 	pageSize = 20        // notes of a page, unless the request says otherwise
 	maxPage  = 1000
+
+	notText = badRequest("user and id: UTF-8")
 )
 
 // service answers requests. Handlers return an error or have answered; what an
@@ -134,6 +137,9 @@ func (s *service) delete(w http.ResponseWriter, r *http.Request) error {
 // rename moves a note to the id ?to=: a transaction, since two items change.
 func (s *service) rename(w http.ResponseWriter, r *http.Request) error {
 	to := r.URL.Query().Get("to")
+	if !utf8.ValidString(to) {
+		return notText
+	}
 	err := s.notes.Update(r.Context(), userKey(r), func(tx *engine.Tx) error {
 		item, err := tx.Read(r.PathValue("id"))
 		if err != nil {
@@ -255,6 +261,9 @@ func noteFrom(w http.ResponseWriter, r *http.Request, id string) ([]byte, error)
 		return nil, bodyError(err)
 	}
 	n.User, n.ID = r.PathValue("user"), id
+	if !utf8.ValidString(n.User) || !utf8.ValidString(id) { // which JSON cannot tell from others
+		return nil, notText
+	}
 	return json.Marshal(n)
 }
 
