@@ -6,6 +6,8 @@ import (
 	"runtime/debug"
 	"strings"
 	"testing"
+
+	"github.com/cleavestore/cleave/internal/manifest"
 )
 
 func TestCommit(t *testing.T) {
@@ -64,5 +66,32 @@ func TestChangelog(t *testing.T) {
 	}
 	if want := "**Formats written**: " + strings.Join(names, ", ") + "."; !strings.Contains(newest, want) {
 		t.Errorf("the newest entry lacks %q", want)
+	}
+}
+
+// TestUpgrade: docs/upgrade.md names the formats that this build writes, and what needs the newest.
+func TestUpgrade(t *testing.T) {
+	text, err := os.ReadFile("../../docs/upgrade.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	lowest := manifest.StoreFormat(nil, nil)
+	least := map[string]int{"store manifest": lowest, "backup": lowest - 1} // backups go with store manifests
+	var names []string
+	for _, f := range Formats() {
+		if n, ok := least[f.Name]; ok {
+			names = append(names, fmt.Sprintf("%s %d to %d", f.Name, n, f.Writes))
+		} else {
+			names = append(names, fmt.Sprintf("%s %d", f.Name, f.Writes))
+		}
+	}
+	wants := []string{"writes these formats: " + strings.Join(names, ", ") + "."}
+	for n := lowest; n <= manifest.Format; n++ {
+		wants = append(wants, fmt.Sprintf(" | %d | %d |\n", n, n-1))
+	}
+	for _, want := range wants {
+		if !strings.Contains(string(text), want) {
+			t.Errorf("docs/upgrade.md lacks %q", want)
+		}
 	}
 }
