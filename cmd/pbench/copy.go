@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/cleavestore/cleave/engine"
@@ -23,6 +25,7 @@ type copyCommand struct {
 	PartitionKey []string      `required:"" sep:"none" placeholder:"/PATH" help:"Partition key of the copy, 1 to 3 paths with commas between them."`
 	Partitions   harness.Count `placeholder:"N" help:"Physical partitions of the copy; default: as many as the source has."`
 	NoUniqueKeys bool          `help:"The source has unique keys: make a copy without."`
+	NoKeyLimits  bool          `help:"Logical partitions of the source have limits of their own: leave the limits of the copy as they are."`
 	NoFinish     bool          `help:"Leave the copy unfinished, to be looked at: the source is written to as before, and the same command without this flag goes on."`
 	Drop         bool          `help:"Drop the source when the copy has taken its place."`
 }
@@ -30,7 +33,7 @@ type copyCommand struct {
 // Help returns what follows the short help.
 func (*copyCommand) Help() string {
 	return `
-The partition key of a container cannot be changed. This makes another container of its documents, with another key and else the same definition, which takes its place (docs/copying.md): the source takes no writes any more, the copy takes them. If the command is broken off, the same one goes on; what was copied is compared and not written again. A program that has the store open itself calls Container.CopyTo instead, which goes on beside writes.
+The partition key of a container cannot be changed. This makes another container of its documents, with another key and else the same definition, which takes its place (docs/copying.md): the source takes no writes any more, the copy takes them. If the command is broken off, the same one goes on; what was copied is compared and not written again. Limits of single logical partitions go over if the copy has the partition key of the source. Under another one the copy is refused without --no-key-limits: a program sets limits of the copy after --no-finish. A program that has the store open itself calls Container.CopyTo instead, which goes on beside writes.
 
 Examples:
 
@@ -66,7 +69,18 @@ func (c *copyCommand) Run(ctx context.Context, env *harness.Environment) (err er
 	if len(def.UniqueKeys) > 0 && !c.NoUniqueKeys {
 		return harness.Usagef("container %q has unique keys, which a copy cannot have: --no-unique-keys makes one without", c.Container)
 	}
-	def.UniqueKeys, def.Synthetic, def.PartitionKey = nil, nil, jsondoc.SplitPaths(c.PartitionKey...)
+	paths := jsondoc.SplitPaths(c.PartitionKey...)
+	limited := maps.Collect(from.LimitedKeys())
+	if c.NoKeyLimits {
+		limited = nil
+	} else if len(limited) > 0 && (def.Synthetic != nil || !slices.Equal(paths, def.PartitionKey)) {
+		if !c.NoFinish {
+			return harness.Usagef("%s of container %q, and keys by %s are others: --no-key-limits makes a copy without these limits, or with those that a program sets after --no-finish",
+				humanize.Plural(len(limited), "logical partition has limits of its own", "logical partitions have limits of their own"), c.Container, jsondoc.JoinPaths(paths))
+		}
+		limited = nil
+	}
+	def.UniqueKeys, def.Synthetic, def.PartitionKey = nil, nil, paths
 	def.MinPartitions = len(from.Partitions())
 	if c.Partitions > 0 {
 		def.MinPartitions = c.Partitions.Int()
@@ -74,7 +88,7 @@ func (c *copyCommand) Run(ctx context.Context, env *harness.Environment) (err er
 	start := time.Now()
 	line := harness.NewProgress(env, "copy", start)
 	var done engine.CopyProgress
-	err = c.copy(ctx, db, from, def, func(p engine.CopyProgress) {
+	err = c.copy(ctx, db, from, def, limited, func(p engine.CopyProgress) {
 		done = p
 		share := -1.0
 		if p.Pass <= 1 && p.Items > 0 {
@@ -98,13 +112,22 @@ func (c *copyCommand) Run(ctx context.Context, env *harness.Environment) (err er
 	return nil
 }
 
-// copy does all of it.
-func (c *copyCommand) copy(ctx context.Context, db *engine.DB, from *engine.Container, def engine.ContainerDef, progress func(engine.CopyProgress)) error {
+// copy does all of it. limited are the limits that single logical partitions take along.
+func (c *copyCommand) copy(ctx context.Context, db *engine.DB, from *engine.Container, def engine.ContainerDef, limited map[engine.PartitionKey]engine.KeyLimits, progress func(engine.CopyProgress)) error {
 	job, err := from.CopyTo(ctx, c.To, def)
 	if err != nil {
 		return err
 	}
 	defer job.Cancel() // nothing is left to cancel when Finish has returned nil
+	has := maps.Collect(job.Container().LimitedKeys())
+	for key, l := range limited {
+		if has[key] == l {
+			continue
+		}
+		if err = job.Container().SetKeyLimits(ctx, key, l); err != nil {
+			return err
+		}
+	}
 	if err = watch(ctx, job, progress); err != nil || c.NoFinish {
 		return err
 	}

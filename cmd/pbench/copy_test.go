@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"maps"
 	"os"
 	"path/filepath"
 	"testing"
@@ -61,5 +62,63 @@ func TestCopy(t *testing.T) {
 	}
 	if _, err := store.Container("docs"); err == nil {
 		t.Error("the source is there still")
+	}
+}
+
+// TestCopyKeyLimits: limits of single logical partitions go over with an equal key, and are
+// not lost in silence with another.
+func TestCopyKeyLimits(t *testing.T) {
+	dir := t.TempDir()
+	db, data := filepath.Join(dir, "db"), filepath.Join(dir, "in.ndjson")
+	if err := os.WriteFile(data, []byte(`{"id":"1","a":"acme","b":"p"}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	newEngineSession(t).do(t, cli.ExitOK, "load", "--db", db, "--data", data, "--container", "docs", "--partition-key", "/a")
+	acme := engine.StringKey("acme")
+	inStore := func(fn func(store *engine.DB)) {
+		t.Helper()
+		store, err := engine.Open(t.Context(), db, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fn(store)
+		if err = store.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	limits := func(name string) (found map[engine.PartitionKey]engine.KeyLimits) {
+		t.Helper()
+		inStore(func(store *engine.DB) {
+			c, err := store.Container(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			found = maps.Collect(c.LimitedKeys())
+		})
+		return found
+	}
+	want := engine.KeyLimits{Throughput: 100, Bytes: 1 << 20}
+	inStore(func(store *engine.DB) {
+		c, err := store.Container("docs")
+		if err == nil {
+			err = c.SetKeyLimits(t.Context(), acme, want)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	})
+	s := newEngineSession(t)
+	byB := []string{"copy", "--db", db, "--container", "docs", "--to", "by-b", "--partition-key", "/b"}
+	s.do(t, cli.ExitUsage, append(byB, "--drop")...)
+	wants(t, s.errOut.String(), "1 logical partition has limits of its own", "--no-key-limits")
+	s.do(t, cli.ExitOK, append(byB, "--no-finish")...)
+
+	s.do(t, cli.ExitOK, "copy", "--db", db, "--container", "docs", "--to", "same", "--partition-key", "/a", "--no-finish")
+	if got := limits("same"); len(got) != 1 || got[acme] != want {
+		t.Errorf("a copy with the same key has the limits %v", got)
+	}
+	s.do(t, cli.ExitOK, append(byB, "--no-key-limits", "--drop")...)
+	if got := limits("by-b"); len(got) != 0 {
+		t.Errorf("a copy with another key has the limits %v", got)
 	}
 }
