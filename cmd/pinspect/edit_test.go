@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"testing"
 	"testing/iotest"
+	"time"
 
 	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/internal/cli"
@@ -289,5 +290,44 @@ func TestDiffOfPaths(t *testing.T) {
 	clean(t, append([]string{"diff"}, dirs...)...)
 	if got := clean(t, "advise", dirs[1]); !strings.Contains(got, "\n/country ") || strings.Contains(got, "\n/\"country\" ") {
 		t.Errorf("the key that the container has is shown twice:\n%s", got)
+	}
+}
+
+// TestDiffOfDefinitions: containers differ that hold the same and are to do other things. How
+// they are kept does not count.
+func TestDiffOfDefinitions(t *testing.T) {
+	ctx := t.Context()
+	made := func(def engine.ContainerDef, limits engine.KeyLimits) string {
+		t.Helper()
+		dir := filepath.Join(t.TempDir(), "store")
+		db, err := engine.Open(ctx, dir, nil)
+		check(t, err)
+		def.PartitionKey = []string{"/k"}
+		c, err := db.CreateContainer(ctx, "c", def)
+		check(t, err)
+		check(t, c.SetKeyLimits(ctx, engine.StringKey("acme"), limits))
+		check(t, db.Close())
+		return dir
+	}
+	plain := made(engine.ContainerDef{UniqueKeys: [][]string{{"/n"}}}, engine.KeyLimits{})
+	for _, tc := range []struct {
+		def    engine.ContainerDef
+		limits engine.KeyLimits
+		want   string // "": the same
+	}{
+		{def: engine.ContainerDef{UniqueKeys: [][]string{{`/"n"`}}, Compression: engine.NoCompression, MinPartitions: 3, Index: engine.IndexAll()}},
+		{engine.ContainerDef{DefaultTTL: time.Hour, MutableTTL: true, UniqueKeys: [][]string{{"/mail", "/n"}, {"/n"}}, Throughput: 500}, engine.KeyLimits{},
+			"DefaultTTL 0s in A, 1h0m0s in B; MutableTTL false in A, true in B; Throughput 0 in A, 500 in B; UniqueKeys /n in A, /mail,/n and /n in B"},
+		{engine.ContainerDef{DefaultTTL: engine.NoExpiry, Limits: engine.ContainerLimits{ItemBytes: 1 << 10}}, engine.KeyLimits{Bytes: 1 << 20},
+			"DefaultTTL 0s in A, NoExpiry in B; Limits.ItemBytes 2097152 in A, 1024 in B; UniqueKeys /n in A, none in B; limits of single logical partitions"},
+	} {
+		r := pinspect(t, "diff", plain, made(tc.def, tc.limits))
+		want, status := "", 0
+		if tc.want != "" {
+			want, status = "c: differs: "+tc.want+"\n", exitFindings
+		}
+		if want += "0 documents compared: 0 only in A, 0 only in B, 0 differ\n"; r.status != status || r.stdout != want {
+			t.Errorf("status %d, want %d:\n%s%swant\n%s", r.status, status, r.stdout, r.stderr, want)
+		}
 	}
 }

@@ -1,4 +1,5 @@
-// Package storediff is the command that compares the documents of two stores.
+// Package storediff is the command that compares the documents of two stores, and the
+// definitions of their containers.
 //
 // It walks both stores in the order of the key space, each physical partition at a time,
 // and holds one document of each in memory. So it compares stores of any size, also if
@@ -36,7 +37,7 @@ type Command struct {
 
 // Help returns the long help text.
 func (*Command) Help() string {
-	return `Compares the documents of two stores: which are only in A, only in B, or not the same bytes in both; also containers and their definitions. How the stores are divided, compressed and indexed does not count, nor do etags and times. Useful after a restore, a repair, a copy or an import. Keys and ids of documents that differ are printed.
+	return `Compares the documents of two stores: which are only in A, only in B, or not the same bytes in both; also containers, their definitions, and the limits of their logical partitions. How the stores are divided, compressed and indexed does not count, nor do etags and times. Useful after a restore, a repair, a copy or an import. Keys and ids of documents that differ are printed.
 
 Exit status: 0 the same, 1 they differ.
 
@@ -61,7 +62,7 @@ type Summary struct {
 	OnlyA       int64 `json:"only_a"`
 	OnlyB       int64 `json:"only_b"`
 	Differ      int64 `json:"differ"`
-	Definitions int64 `json:"definitions"` // containers that only one store has, or that have other keys or kinds
+	Definitions int64 `json:"definitions"` // containers that only one store has, or that are defined in another way
 }
 
 const (
@@ -191,14 +192,18 @@ func (r *comparison) containers(ctx context.Context, a, b *engine.Container) err
 		sameKey = false // the keys themselves differ
 		textA, textB = textA+hashed[oldA], textB+hashed[oldB]
 	}
+	var unlike []string
 	if defA.Kind != defB.Kind || !sameKey {
+		unlike = append(unlike, fmt.Sprintf("%v by %s in A, %v by %s in B", defA.Kind, textA, defB.Kind, textB))
+	}
+	if unlike = append(unlike, definitions(a, b)...); len(unlike) > 0 {
 		r.sum.Definitions++
-		if err := r.report(a.Name(), fmt.Sprintf("%s: %v by %s in A, %v by %s in B", differs, defA.Kind, textA, defB.Kind, textB), nil); err != nil {
+		if err := r.report(a.Name(), differs+": "+strings.Join(unlike, "; "), nil); err != nil {
 			return err
 		}
-		if !sameKey {
-			return nil // their orders have nothing to do with each other
-		}
+	}
+	if !sameKey {
+		return nil // their orders have nothing to do with each other
 	}
 	nextA, stopA := iter.Pull2(a.ScanAll(ctx, nil))
 	defer stopA()
