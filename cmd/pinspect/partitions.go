@@ -114,7 +114,7 @@ func (c *partitionsCommand) show(ctx context.Context, env *environment, f *layou
 			continue
 		}
 		for i := range rows {
-			rows[i].Own, rows[i].Shared = shares.Own[rows[i].ID], shares.Shared[rows[i].ID]
+			rows[i].Own, rows[i].Shared, rows[i].Limit = shares.Own[rows[i].ID], shares.Shared[rows[i].ID], shares.Rates[rows[i].ID]
 		}
 		if c.JSON {
 			err = printRows(out, rows, top)
@@ -172,7 +172,7 @@ func (c *partitionsCommand) container(ctx context.Context, db *engine.DB, cs *en
 			header: newHeader("partition"), Container: cs.Name, ID: p.ID, Min: p.Min, Max: p.Max,
 			Share:     survey.Position(&hi) - survey.Position(&lo),
 			Documents: p.Items, Exact: p.Exact, RawBytes: p.RawBytes, FileBytes: p.FileBytes, Unflushed: p.MemtableBytes,
-			Runs: p.Runs, Files: p.Files, Flushed: p.Flushed, LastSeq: p.Visible, Limit: cs.Def.Throughput / float64(len(cs.Partitions)),
+			Runs: p.Runs, Files: p.Files, Flushed: p.Flushed, LastSeq: p.Visible,
 			rng: partmap.Range{Min: lo, Max: hi},
 		}
 		if counted != nil {
@@ -242,8 +242,8 @@ func (c *partitionsCommand) print(out *output, cs *engine.ContainerStats, rows [
 	}
 	t.Print(out.w, "  ")
 	out.printf("  %s\n", shares.Total(shown))
-	if len(rows) > 0 && rows[0].Limit > 0 {
-		out.printf("  %s RU/s provisioned, %s for each physical partition\n", humanize.Count(int64(cs.Def.Throughput)), humanize.Count(int64(rows[0].Limit)))
+	if cs.Def.Throughput > 0 {
+		out.printf("  %s RU/s provisioned, %s\n", humanize.Count(int64(cs.Def.Throughput)), shares.RateText(cs.Partitions))
 	}
 	if len(top) == 0 {
 		return

@@ -2,6 +2,7 @@ package main
 
 import (
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -42,4 +43,41 @@ func TestSettings(t *testing.T) {
 	if len(p) != 1 || p[0]["throughput_ru_per_s"] != 4000.0 {
 		t.Errorf("%v", p)
 	}
+}
+
+// TestPartitionRates: partitions are shown with the parts of the throughput that they have.
+func TestPartitionRates(t *testing.T) {
+	ctx := t.Context()
+	dir := filepath.Join(t.TempDir(), "store")
+	db, err := engine.Open(ctx, dir, nil)
+	check(t, err)
+	c, err := db.CreateContainer(ctx, "c", engine.ContainerDef{PartitionKey: []string{"/k"}, Throughput: 4000, MinPartitions: 4})
+	check(t, err)
+	_, err = db.CreateContainer(ctx, "unlimited", engine.ContainerDef{PartitionKey: []string{"/k"}})
+	check(t, err)
+	show := func(want string, rates ...float64) {
+		t.Helper()
+		text := clean(t, "partitions", dir)
+		wants(t, text, want)
+		if strings.Count(text, "RU/s") != 1 {
+			t.Errorf("%s", text)
+		}
+		var got []float64
+		for _, row := range ofType(objects(t, clean(t, "partitions", dir, "--container", "c", "--json")), "partition") {
+			got = append(got, row["throughput_ru_per_s"].(float64))
+		}
+		if !slices.Equal(got, rates) {
+			t.Errorf("%v, want %v", got, rates)
+		}
+	}
+	show("4,000 RU/s provisioned, 1,000 for each physical partition", 1000, 1000, 1000, 1000)
+	var ids []engine.PartitionID
+	for _, p := range db.Stats().Containers[0].Partitions {
+		ids = append(ids, p.ID)
+	}
+	check(t, c.Redistribute(ctx, map[engine.PartitionID]float64{ids[0]: 2500}, ids[1:]...))
+	show("4,000 RU/s provisioned, 500 to 2,500 for a physical partition", 2500, 500, 500, 500)
+	check(t, c.SetThroughput(ctx, 2000))
+	show("2,000 RU/s provisioned, 250 to 1,250 for a physical partition", 1250, 250, 250, 250)
+	check(t, db.Close())
 }

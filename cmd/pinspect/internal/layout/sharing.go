@@ -3,18 +3,22 @@ package layout
 import (
 	"context"
 	"errors"
+	"math"
 	"path"
 
 	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/internal/humanize"
 	"github.com/cleavestore/cleave/internal/manifest"
+	"github.com/cleavestore/cleave/internal/throughput"
 )
 
 // Sharing says which segment files partitions have for themselves, and which
 // they share: after a split both children have a name for each file of their
-// parent, until it is written anew.
+// parent, until it is written anew. It also says how partitions share the throughput of
+// their container.
 type Sharing struct {
-	Own, Shared map[engine.PartitionID]int64 // bytes of the files that a partition has a name for
+	Own, Shared map[engine.PartitionID]int64   // bytes of the files that a partition has a name for
+	Rates       map[engine.PartitionID]float64 // RU/s that a partition may consume; none: unlimited
 	held        map[uint64]*heldFile
 }
 
@@ -31,8 +35,12 @@ func (f *Files) ReadSharing(ctx context.Context) (*Sharing, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Sharing{Own: make(map[engine.PartitionID]int64), Shared: make(map[engine.PartitionID]int64), held: make(map[uint64]*heldFile)}
+	s := &Sharing{
+		Own: make(map[engine.PartitionID]int64), Shared: make(map[engine.PartitionID]int64),
+		Rates: make(map[engine.PartitionID]float64), held: make(map[uint64]*heldFile),
+	}
 	for _, c := range l.Containers {
+		s.divide(l, c)
 		for _, p := range c.Partitions {
 			if err := s.add(ctx, f, p); err != nil {
 				return nil, err
@@ -49,6 +57,41 @@ func (f *Files) ReadSharing(ctx context.Context) (*Sharing, error) {
 		}
 	}
 	return s, nil
+}
+
+// divide divides the throughput of a container as its writer does.
+func (s *Sharing) divide(l *Store, c *Container) {
+	if c.Throughput == 0 {
+		return
+	}
+	shares := throughput.SharesOf(func(yield func(*manifest.Partition) bool) {
+		for i := range l.State.Partitions {
+			if p := &l.State.Partitions[i]; p.Container == c.ID && !yield(p) {
+				return
+			}
+		}
+	})
+	all := 0.0
+	for _, p := range c.Partitions {
+		all += shares[engine.PartitionID(p.ID)]
+	}
+	for id := range shares { // also of parents, which may be shown still
+		s.Rates[id] = shares.Rate(id, c.Throughput, all, c.MaxThroughput)
+	}
+}
+
+// RateText describes the rates of the physical partitions of a container.
+func (s *Sharing) RateText(partitions []engine.PartitionStats) string {
+	least, most := math.Inf(1), 0.0
+	for i := range partitions {
+		rate := s.Rates[partitions[i].ID]
+		least, most = min(least, rate), max(most, rate)
+	}
+	low, high := humanize.Count(int64(least)), humanize.Count(int64(most))
+	if low == high {
+		return low + " for each physical partition"
+	}
+	return low + " to " + high + " for a physical partition"
 }
 
 func (s *Sharing) add(ctx context.Context, f *Files, p *Partition) error {
