@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"compress/gzip"
+	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -84,6 +85,54 @@ func TestImportRejects(t *testing.T) {
 		status, _, stderr := runInput(t, cut, append(args, "--from", "cosmos-export")...)
 		if status == 0 {
 			t.Errorf("%s: status 0, %s", cut, stderr)
+		}
+	}
+}
+
+// TestImportDryRunThere: a dry run tells of a container that is there what an import then
+// does, and changes nothing.
+func TestImportDryRunThere(t *testing.T) {
+	const in = `{"id":"1","k":"a","m":"x"}` + "\n" + `{"id":"2","k":"a","m":"x"}` + "\n" + `{"id":"3","k":"a","m":"y"}` + "\n" +
+		`{"id":"4","k":"a","m":"y"}` + "\n" + `{"id":"5","k":"b","m":"x"}` + "\n" + `{"id":"5","k":"b","m":"x"}` + "\n" + `{"id":"6","k":"b","m":"` + "long value" + `"}` + "\n"
+	for _, tc := range []struct {
+		create                             []string
+		skip                               bool
+		written, skipped, rejected, judged float64
+	}{
+		{[]string{"--partition-key", "/k", "--unique-key", "/m"}, true, 3, 2, 2, 3},
+		{[]string{"--partition-key", "/k", "--unique-key", "/m"}, false, 5, 0, 2, 4},
+		{[]string{"--partition-key", "/k"}, true, 5, 2, 0, 5},
+		{[]string{"--partition-key", "/absent"}, false, 7, 0, 0, 6},
+	} {
+		dir := filepath.Join(t.TempDir(), "store")
+		clean(t, append([]string{"create", dir, "c"}, tc.create...)...)
+		clean(t, "put", dir, "c", `{"id":"1","k":"a","m":"x"}`)
+		clean(t, "put", dir, "c", `{"id":"9","k":"c","m":"x"}`)
+		before := clean(t, "export", dir, "c")
+		args := []string{"import", "-", "--db", dir, "--container", "c", "--skip-bad", "--json"}
+		if tc.skip {
+			args = append(args, "--skip-existing")
+		}
+		_, dry, stderr := runInput(t, in, append(args, "--dry-run")...)
+		if got := clean(t, "export", dir, "c"); got != before {
+			t.Errorf("a dry run has changed the store: %s", got)
+		}
+		_, done, _ := runInput(t, in, args...)
+		if !strings.HasPrefix(dry, "{") || !strings.HasPrefix(done, "{") {
+			t.Fatalf("%v: %s%s%s", tc.create, dry, stderr, done)
+		}
+		would, did := objects(t, dry)[0], objects(t, done)[0]
+		for name, want := range map[string]float64{"read": 7, "written": tc.written, "skipped": tc.skipped, "rejected": tc.rejected} {
+			if would[name] != want || did[name] != want {
+				t.Errorf("%v: %s is %v, and a dry run says %v; want %v", tc.create, name, did[name], would[name], want)
+			}
+		}
+		if would["keys"] != did["keys"] || would["most_of_key"] != did["most_of_key"] {
+			t.Errorf("%v: keys: %v of %v, and a dry run says %v of %v", tc.create, did["most_of_key"], did["keys"], would["most_of_key"], would["keys"])
+		}
+		advice := would["advice"].(map[string]any)
+		if n := advice["documents"]; n != tc.judged || !strings.Contains(fmt.Sprint(advice["candidates"]), "key:"+tc.create[1]+" ") {
+			t.Errorf("%v: judged by %v documents, want %v: %.300v", tc.create, n, tc.judged, advice)
 		}
 	}
 }

@@ -18,6 +18,7 @@
 package importer
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -64,7 +65,7 @@ After an interruption, also by kill -9, run the same command again: it says wher
 
 A record that cannot be written ends the import, with its place and the reason. With --skip-bad such records are counted, and the exit status is 1.
 
---dry-run counts what cannot be written, and judges the partition key by all documents, as pinspect advise does. Without --partition-key it proposes some.
+--dry-run counts what cannot be written, and judges the partition key by all documents, as pinspect advise does. Without --partition-key it proposes some. If the container of --db is there, documents are checked by its definition, and against the documents that it has: with --skip-existing by their ids, and by unique keys. Limits of logical partitions are not checked against them.
 
 NDJSON and exports may be compressed by gzip or zstd. An export of Cosmos DB is a JSON array, NDJSON, or answers of the REST interface with "Documents".
 
@@ -227,6 +228,7 @@ type writing struct {
 	at       string // of the newest record that was taken
 	keyText  string // the partition key of the container
 	survey   *keyadvice.Survey
+	there    *there // of a dry run; nil: the container is not there
 
 	last     engine.Meta // of the newest document written
 	lastSeq  uint64
@@ -260,6 +262,11 @@ func (w *writing) run(ctx context.Context, docs source) (err error) {
 		}
 		err = errors.Join(err, closeErr)
 	}()
+	err = w.openThere(ctx)
+	defer func() { err = errors.Join(err, w.there.close()) }()
+	if err != nil {
+		return err
+	}
 	container, err := w.container(ctx, db)
 	if err != nil {
 		return err
@@ -271,8 +278,15 @@ func (w *writing) run(ctx context.Context, docs source) (err error) {
 	if err = w.openRejects(after); err != nil {
 		return err
 	}
+	judged := container
 	if w.DryRun && !w.Opaque {
 		w.survey = keyadvice.NewSurvey(keyadvice.Options{})
+		if w.there != nil {
+			if err = w.there.apart(ctx, db); err != nil {
+				return err
+			}
+			judged = cmp.Or(w.there.judged, container)
+		}
 	}
 	passed := int64(0)
 	for doc, err := range docs {
@@ -302,7 +316,7 @@ func (w *writing) run(ctx context.Context, docs source) (err error) {
 		return fmt.Errorf("%s ends after %s, and had %d when the import was interrupted: --restart begins with the first record", w.Source, humanize.Plural(passed, "record", "records"), after.Read)
 	}
 	if w.survey != nil {
-		return w.judge(ctx, container)
+		return w.judge(ctx, judged)
 	}
 	return nil
 }
@@ -424,6 +438,8 @@ func (w *writing) container(ctx context.Context, db *engine.DB) (*engine.Contain
 	if errors.Is(err, engine.ErrNoContainer) {
 		wanted := engine.ContainerDef{PartitionKey: w.paths()}
 		switch {
+		case w.there != nil:
+			wanted = w.there.def()
 		case w.Opaque:
 			wanted = engine.ContainerDef{Kind: engine.Opaque, PartitionKey: []string{"/key"}}
 		case len(wanted.PartitionKey) == 0 && w.DryRun:
@@ -461,7 +477,7 @@ func (w *writing) take(ctx context.Context, container *engine.Container, doc *do
 	meta, err := engine.Meta{}, doc.err
 	refused := err != nil
 	if !refused {
-		meta, err = w.write(ctx, container, doc)
+		meta, err = w.put(ctx, container, doc)
 	}
 	w.records++
 	w.bytes += int64(len(doc.body))
