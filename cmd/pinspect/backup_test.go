@@ -98,6 +98,14 @@ func TestExport(t *testing.T) {
 	if len(found) != 1 || !strings.Contains(found[0], country) {
 		t.Errorf("%q", found)
 	}
+	for _, tc := range []struct {
+		filter, limit string
+		want          int
+	}{{"true OFFSET 0 LIMIT 3", "0", 3}, {"true OFFSET 0 LIMIT 3", "5", 3}, {"true OFFSET 0 LIMIT 3", "2", 2}, {"true OFFSET 0 LIMIT 0", "0", 0}, {"true OFFSET 0 LIMIT 0", "2", 0}, {"true", "2", 2}} {
+		if got := clean(t, "export", s.dir, "cities", "--where", tc.filter, "--limit", tc.limit); strings.Count(got, "\n") != tc.want {
+			t.Errorf("%+v:\n%s", tc, got)
+		}
+	}
 	fails(t, cli.ExitUsage, "--where", "export", s.dir, "cities", "--where", "c.id =")
 	fails(t, cli.ExitUsage, "--reverse", "export", s.dir, "cities", "--where", "true", "--reverse")
 	fails(t, cli.ExitUsage, "exists", "export", s.dir, "cities", "-o", plain)

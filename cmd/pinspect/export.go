@@ -29,7 +29,7 @@ type exportCommand struct {
 
 // Help returns the long help text.
 func (*exportCommand) Help() string {
-	return `Prints the documents of a container, one a line, as of one moment, in the order of the key space; those of one logical partition in the order of their ids. pbench load --data reads them back. With --where the order is open. With --json each is wrapped in an object with its key, id, etag and time.
+	return `Prints the documents of a container, one a line, as of one moment, in the order of the key space; those of one logical partition in the order of their ids. pbench load --data reads them back. With --where the order is open, unless the filter ends with ORDER BY; it may end with OFFSET … LIMIT … too, and the lower limit counts. With --json each is wrapped in an object with its key, id, etag and time.
 
 Of a damaged store the rest is printed. What is missing follows on standard error, each with its file, offset and part of the key space, and with --json as a last object; the exit status is 1. Left out are also documents of which a newer version, or a delete, may lie in what is damaged. With --where or --reverse the command ends where it meets damage.
 
@@ -61,7 +61,9 @@ func (c *exportCommand) Run(ctx context.Context, env *environment, out *output) 
 		if where, err = engine.ParseQuery("SELECT * FROM c WHERE "+c.Where, nil); err != nil {
 			return cli.Usagef("--where: %w", err)
 		}
-		where.Limit = c.Limit
+		if c.Limit > 0 && (where.Limit == 0 || c.Limit < where.Limit) {
+			where.Limit = c.Limit
+		}
 	}
 	db, container, err := openIn(ctx, c.Dir, c.Container)
 	if err != nil {
