@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/cleavestore/cleave/cmd/pinspect/internal/layout"
 	"github.com/cleavestore/cleave/cmd/pinspect/internal/pairs"
@@ -94,67 +93,7 @@ type containerInfo struct {
 
 	Changes *layout.FeedHistory `json:"changes,omitempty"` // if it has a change retention
 
-	settings
-}
-
-// settings are what a container was made with that is not the default.
-type settings struct {
-	Throughput            float64    `json:"throughput_ru_per_s,omitempty"`
-	NoBurst               bool       `json:"no_burst,omitempty"`
-	HashVersion           int        `json:"hash_version,omitempty"`  // 1: keys are placed by version 1 of the hash
-	TTLSeconds            float64    `json:"default_ttl_s,omitempty"` // -1: items have one of their own
-	MutableTTL            bool       `json:"mutable_ttl,omitempty"`   // the default can be changed
-	UniqueKeys            [][]string `json:"unique_keys,omitempty"`
-	ItemBytes             int64      `json:"item_limit_bytes"`
-	LogicalPartitionBytes int64      `json:"logical_partition_limit_bytes"`
-	LogicalThroughput     float64    `json:"logical_partition_throughput_ru_per_s,omitempty"`
-	LimitedKeys           int        `json:"limited_keys,omitempty"` // logical partitions with limits of their own
-	BatchBytes            int64      `json:"batch_limit_bytes"`
-}
-
-func describeSettings(def *engine.ContainerDef) settings {
-	s := settings{
-		Throughput: def.Throughput, NoBurst: def.NoBurst, HashVersion: def.HashVersion, TTLSeconds: def.DefaultTTL.Seconds(), MutableTTL: def.MutableTTL, UniqueKeys: def.UniqueKeys,
-		ItemBytes: def.Limits.ItemBytes, LogicalPartitionBytes: def.Limits.LogicalPartitionBytes, LogicalThroughput: def.Limits.LogicalPartitionThroughput, BatchBytes: def.Limits.BatchBytes,
-	}
-	if def.DefaultTTL < 0 {
-		s.TTLSeconds = -1
-	}
-	return s
-}
-
-// text says what is set, "" if nothing is.
-func (s *settings) text() string {
-	var parts []string
-	if s.Throughput > 0 {
-		text := humanize.Count(int64(s.Throughput)) + " RU/s"
-		if s.NoBurst {
-			text += " without bursts"
-		}
-		parts = append(parts, text)
-	}
-	if s.HashVersion == 1 {
-		parts = append(parts, "keys hashed by version 1")
-	}
-	if s.LogicalThroughput > 0 {
-		parts = append(parts, humanize.Count(int64(s.LogicalThroughput))+" RU/s for each logical partition")
-	}
-	if s.LimitedKeys > 0 {
-		parts = append(parts, humanize.Plural(s.LimitedKeys, "logical partition with limits of its own", "logical partitions with limits of their own"))
-	}
-	switch {
-	case s.TTLSeconds > 0:
-		parts = append(parts, "items expire after "+time.Duration(s.TTLSeconds*float64(time.Second)).String())
-	case s.TTLSeconds < 0:
-		parts = append(parts, "items with a ttl expire")
-	}
-	if s.MutableTTL {
-		parts = append(parts, "the default time to live can be changed")
-	}
-	for _, paths := range s.UniqueKeys {
-		parts = append(parts, "unique "+printable(jsondoc.JoinPaths(paths)))
-	}
-	return strings.Join(parts, "; ")
+	layout.Settings
 }
 
 // Run runs the command.
@@ -258,7 +197,7 @@ func keyPaths(def *engine.ContainerDef) []string {
 func describeContainer(cs *engine.ContainerStats, l *layout.Store) containerInfo {
 	info := containerInfo{
 		Name: cs.Name, Kind: cs.Def.Kind.String(), PartitionKey: keyPaths(&cs.Def),
-		Physical: len(cs.Partitions), Exact: true, Compression: cs.Def.Compression.String(), settings: describeSettings(&cs.Def),
+		Physical: len(cs.Partitions), Exact: true, Compression: cs.Def.Compression.String(), Settings: layout.DescribeSettings(&cs.Def),
 	}
 	for _, p := range cs.Partitions {
 		info.Documents += p.Items
@@ -352,7 +291,7 @@ func (r *infoReport) print(out *output) {
 	out.printf("\n")
 	t.Print(out.w, "")
 	for i, c := range r.Containers {
-		if text := c.settings.text(); text != "" && i < maxInfoContainers {
+		if text := c.Settings.Text(); text != "" && i < maxInfoContainers {
 			out.printf("settings of %s: %s\n", printable(c.Name), text)
 		}
 		if c.Changes != nil && i < maxInfoContainers {

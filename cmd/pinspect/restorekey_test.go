@@ -93,7 +93,7 @@ func TestKeyLimits(t *testing.T) {
 	db, err := engine.Open(t.Context(), dir, nil)
 	check(t, err)
 	c, err := db.CreateContainer(t.Context(), "notes", engine.ContainerDef{
-		PartitionKey: []string{"/tenant"}, Limits: engine.ContainerLimits{LogicalPartitionThroughput: 400, LogicalPartitionBytes: 1 << 30},
+		PartitionKey: []string{"/tenant"}, Limits: engine.ContainerLimits{LogicalPartitionThroughput: 400, LogicalPartitionBytes: 1 << 30, BatchBytes: 1 << 20},
 	})
 	check(t, err)
 	for _, tenant := range []string{"acme", "brown"} {
@@ -103,7 +103,7 @@ func TestKeyLimits(t *testing.T) {
 	check(t, c.SetKeyLimits(t.Context(), engine.StringKey("acme"), engine.KeyLimits{Throughput: 4000, Bytes: 2048}))
 	check(t, db.Close())
 	text := clean(t, "info", dir)
-	for _, want := range []string{"400 RU/s for each logical partition", "1 logical partition with limits of its own"} {
+	for _, want := range []string{"400 RU/s for each logical partition", "1 logical partition with limits of its own; logical partitions of at most 1.00 GiB; batches of at most 1.00 MiB\n"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("info lacks %q:\n%s", want, text)
 		}

@@ -29,7 +29,7 @@ func TestSettings(t *testing.T) {
 	}
 	check(t, db.Close())
 	text := clean(t, "info", dir)
-	wants(t, text, "settings of set: 4,000 RU/s; items expire after 1h0m0s; unique /mail")
+	wants(t, text, "settings of set: 4,000 RU/s; items expire after 1h0m0s; unique /mail; documents of at most 3.00 MiB\n")
 	if strings.Contains(text, "settings of plain") {
 		t.Errorf("%s", text)
 	}

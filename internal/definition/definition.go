@@ -34,7 +34,7 @@ const (
 	DefaultLogicalBytes     = 20 << 30
 	DefaultBatchOperations  = 100
 	MaxBatchOperations      = 10_000
-	defaultBatchBytes       = 2 << 20
+	DefaultBatchBytes       = 2 << 20
 	maxBatchBytes           = 4 << 20
 	defaultPartitionRU      = 10_000
 	MaxPartitions           = 1 << 16 // physical partitions of a container
@@ -169,7 +169,7 @@ func (d *Def) check() error {
 	if err := within("Limits.BatchOperations", &l.BatchOperations, DefaultBatchOperations, 1, MaxBatchOperations); err != nil {
 		return err
 	}
-	if err := within("Limits.BatchBytes", &l.BatchBytes, defaultBatchBytes, 1, maxBatchBytes); err != nil {
+	if err := within("Limits.BatchBytes", &l.BatchBytes, DefaultBatchBytes, 1, maxBatchBytes); err != nil {
 		return err
 	}
 	if err := within("Limits.PartitionThroughput", &l.PartitionThroughput, defaultPartitionRU, 1, maxRate); err != nil {
