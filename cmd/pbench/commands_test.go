@@ -133,6 +133,10 @@ func TestHelp(t *testing.T) {
 			t.Errorf("%s: a variable is left in\n%s", command, &s.out)
 		}
 	}
+	_, more, _ := strings.Cut(new(demoCommand).Help(), "more commands: ")
+	for _, command := range strings.Split(more, ", ") {
+		newSession(t).do(t, cli.ExitOK, command, "--help")
+	}
 	s := newSession(t)
 	s.do(t, cli.ExitOK, "--help")
 	wants(t, strings.Join(strings.Fields(s.out.String()), " "), "Exit status: 0 success, 1 something failed, 2 wrong usage, 3 the disk is full, 130 interrupted.")

@@ -47,7 +47,7 @@ Examples:
     pbench                     the demonstration
     pbench --report demo.html  the same, drawn
     pbench --json - | jq .all  its figures for a program
-    pbench load --help         more commands: load, run, sweep, splits, compare, list`
+    pbench load --help         more commands: load, run, sweep, reopen, copy, compare, report, list`
 }
 
 // Run shows what the engine does here.
