@@ -27,6 +27,8 @@ func TestCopy(t *testing.T) {
 	load(`{"id":"1","a":"x","b":"p"}`+"\n"+`{"id":"2","a":"y","b":"p"}`+"\n"+`{"id":"3","a":"y"}`, "--partition-key", "/a", "--partitions", "3")
 	s := newEngineSession(t)
 	copied := []string{"copy", "--db", db, "--to", "by-b", "--partition-key", "/b"}
+	s.do(t, cli.ExitUsage, "copy", "--db", db, "--to", "docs", "--partition-key", "/b")
+	wants(t, s.errOut.String(), "the store has no container but docs, which --to names")
 	ended, end := context.WithCancel(t.Context())
 	end()
 	s.doContext(t, ended, cli.ExitInterrupted, copied...)

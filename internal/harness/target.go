@@ -215,14 +215,15 @@ func InTemporary(fn func(dir string) error) (err error) {
 }
 
 // ContainerOf returns the name that a flag gives, or, if it gives none, that of
-// the only container but one.
+// the only container but one, which --to names.
 func ContainerOf(db *engine.DB, flag, but string) (string, error) {
 	if flag != "" {
 		return flag, nil
 	}
-	name := ""
+	name, left := "", false
 	for info := range db.Containers() {
 		if info.Name == but {
+			left = true
 			continue
 		}
 		if name != "" {
@@ -230,7 +231,10 @@ func ContainerOf(db *engine.DB, flag, but string) (string, error) {
 		}
 		name = info.Name
 	}
-	if name == "" {
+	switch {
+	case name == "" && left:
+		return "", Usagef("the store has no container but %s, which --to names", but)
+	case name == "":
 		return "", errors.New("the store has no container")
 	}
 	return name, nil
