@@ -49,7 +49,7 @@ func TestQuery(t *testing.T) {
 	if !strings.Contains(r.stderr, "line 2, column 18") || !strings.Contains(r.stderr, "pinspect:                    ^") {
 		t.Errorf("%s", r.stderr)
 	}
-	if r := pinspect(t, "query", s.dir, "cities", "SELECT c.country, c.people, COUNT(1) AS n FROM c GROUP BY c.country, c.people", "--no-scan"); r.status != exitFindings || !strings.Contains(r.stderr, "needs a scan") {
+	if r := pinspect(t, "query", s.dir, "cities", "SELECT c.country, c.people, COUNT(1) AS n FROM c GROUP BY c.country, c.people", "--no-scan"); r.status != cli.ExitUsage || !strings.Contains(r.stderr, "needs a scan") {
 		t.Errorf("%d %s", r.status, r.stderr)
 	}
 }

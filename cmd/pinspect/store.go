@@ -57,7 +57,7 @@ func readFailure(err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, engine.ErrInvalid), errors.Is(err, engine.ErrTooLarge):
+	case errors.Is(err, engine.ErrInvalid), errors.Is(err, engine.ErrTooLarge), errors.Is(err, engine.ErrNeedsScan):
 		return cli.Usage(err)
 	case errors.Is(err, context.Canceled), errors.As(err, new(outputError)):
 		return err
