@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -239,6 +240,26 @@ func TestDiff(t *testing.T) {
 	same("blobs: only in A", "--container", "blobs")
 	if status, _, stderr := runInput(t, "", "diff", s.dir, other, "--container", "none"); status != 2 {
 		t.Errorf("status %d for a container that is not there: %s", status, stderr)
+	}
+}
+
+// TestCreateNothing: a definition that is refused leaves no store.
+func TestCreateNothing(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "store")
+	for want, args := range map[string][]string{
+		"nope":           {"c", "--partition-key", "nope"},
+		"container name": {"a/b", "--partition-key", "/k"},
+		"MinPartitions":  {"c", "--partition-key", "/k", "--partitions=-1"},
+		"DefaultTTL":     {"c", "--partition-key", "/k", "--ttl", "1us"},
+		"throughput":     {"c", "--partition-key", "/k", "--throughput", "0.5"},
+		"name/?":         {"c", "--partition-key", "/k", "--index-path", "name/?"},
+		"nokey":          {"c", "--partition-key", "/k", "--unique-key", "nokey"},
+		"opaque":         {"c", "--partition-key", "/k", "--opaque", "--index"},
+	} {
+		r := pinspect(t, append([]string{"create", dir}, args...)...)
+		if _, err := os.Stat(dir); r.status != cli.ExitUsage || !strings.Contains(r.stderr, want) || !os.IsNotExist(err) {
+			t.Errorf("%q: status %d, %v: %s", args, r.status, err, r.stderr)
+		}
 	}
 }
 

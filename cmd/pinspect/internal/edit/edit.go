@@ -16,6 +16,7 @@ import (
 	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/index"
 	"github.com/cleavestore/cleave/internal/cli"
+	"github.com/cleavestore/cleave/internal/definition"
 	"github.com/cleavestore/cleave/internal/humanize"
 	"github.com/cleavestore/cleave/internal/jsondoc"
 	"github.com/cleavestore/cleave/internal/workload"
@@ -150,6 +151,9 @@ func (c *Create) Run(ctx context.Context, env *command.Environment) error {
 		return err
 	}
 	def.Index = policy
+	if err = c.check(&def); err != nil {
+		return cli.Usagef("%w: %w", engine.ErrInvalid, err)
+	}
 	err = open(ctx, c.Dir, func(db *engine.DB) error {
 		_, made := db.CreateContainer(ctx, c.Container, def)
 		return made
@@ -158,6 +162,21 @@ func (c *Create) Run(ctx context.Context, env *command.Environment) error {
 		return err
 	}
 	return c.print(env, Done{Header: command.Header{Type: "created"}}, "container %q created", c.Container)
+}
+
+// check looks at the definition before a store is made for it.
+func (c *Create) check(def *engine.ContainerDef) error {
+	d := definition.Def{
+		PartitionKey: def.PartitionKey, Kind: definition.Kind(def.Kind), MinPartitions: def.MinPartitions, DefaultTTL: def.DefaultTTL,
+		Throughput: def.Throughput, Index: index.Policy(def.Index), UniqueKeys: def.UniqueKeys,
+	}
+	if err := d.Check(c.Container); err != nil {
+		return err
+	}
+	if _, err := d.Compile(); err != nil {
+		return fmt.Errorf("container %q: %w", c.Container, err)
+	}
+	return nil
 }
 
 // Drop removes a container.
