@@ -15,9 +15,8 @@ import (
 // its left half when it splits, and clients must not take that for the whole. So an old id says which keys it
 // had, also one that another gateway has given.
 type ranges struct {
-	mu    sync.Mutex
-	asked time.Time
-	seen  []partmap.Range // that are no more, or were not a moment ago; the newest last
+	mu   sync.Mutex
+	seen []partmap.Range // that are no more, or were not a moment ago; the newest last
 }
 
 const (
@@ -28,19 +27,25 @@ const (
 
 func nameOf(r partmap.Range) string { return "r" + r.Min.String() + "-" + r.Max.String() }
 
-// Ranges implements gateway.Items.
+// look has the client ask all nodes which groups they have, if it has not for rangesAge. It does not wait for what they say: each request
+// names the range of its key, and one of the nodes may be silent. Requests follow the groups whatever was shown.
+func (s *Store) look() {
+	s.mu.Lock()
+	old := time.Since(s.looked) > rangesAge
+	if old {
+		s.looked = time.Now()
+	}
+	s.mu.Unlock()
+	if old {
+		ended, end := context.WithCancel(context.Background())
+		end() // the client goes on with the round, and has one at a time
+		s.c.Refresh(ended)
+	}
+}
+
+// Ranges implements gateway.Items. It returns what the client knows, which may be what it learned after the last call.
 func (c *items) Ranges() []gateway.Partition {
-	c.mu.Lock()
-	old := time.Since(c.asked) > rangesAge
-	if old {
-		c.asked = time.Now()
-	}
-	c.mu.Unlock()
-	if old {
-		ctx, cancel := context.WithTimeout(context.Background(), rangesAge)
-		c.s.c.Refresh(ctx)
-		cancel()
-	}
+	c.s.look()
 	all := c.s.c.Ranges(c.name)
 	c.mu.Lock()
 	defer c.mu.Unlock()

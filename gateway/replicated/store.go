@@ -43,6 +43,7 @@ type Store struct {
 	mu     sync.Mutex
 	ended  chan struct{} // closed when the store has failed
 	failed error         // under mu
+	looked time.Time     // under mu: when the nodes were last asked which groups they have
 }
 
 var (
