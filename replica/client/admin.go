@@ -269,6 +269,7 @@ func (c *Client) Introduce(ctx context.Context, node uint64, address string) err
 		if other == node {
 			continue
 		}
+		c.reach(ctx, other)
 		if r, _ := c.ask(ctx, other, protocol.Alter, q.Append); r.err != nil || r.Err != nil {
 			return fmt.Errorf("node %d was not told of node %d: %w", other, node, errors.Join(r.err, r.Err))
 		}

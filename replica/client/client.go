@@ -287,6 +287,7 @@ func (c *Client) Status(ctx context.Context, node uint64) (s host.Status, err er
 	if c.link(node) == nil {
 		return s, fmt.Errorf("node %d: %w", node, engine.ErrNotFound)
 	}
+	c.reach(ctx, node)
 	r, _ := c.ask(ctx, node, protocol.Status, protocol.AppendStatus)
 	if err = errors.Join(r.err, r.Err); err != nil {
 		return s, err
@@ -405,7 +406,7 @@ func (c *Client) askFor(ctx context.Context, most time.Duration, node uint64, ki
 	if l == nil {
 		return reply{err: fmt.Errorf("node %d: %w: its address is not known", node, errLink)}, false
 	}
-	conn, err := c.connect(ctx, l)
+	conn, err := c.connect(ctx, l, false)
 	if err != nil {
 		return reply{err: err}, false
 	}
@@ -461,8 +462,16 @@ func (c *Client) askFor(ctx context.Context, most time.Duration, node uint64, ki
 	return reply{err: err}, sent
 }
 
-// connect returns a connection with a node. One call dials, the others wait for it.
-func (c *Client) connect(ctx context.Context, l *link) (*transport.Conn, error) {
+// reach waits for a connection with a node, for a request that no other node can answer. What has failed ask says.
+func (c *Client) reach(ctx context.Context, node uint64) {
+	if l := c.link(node); l != nil {
+		_, _ = c.connect(ctx, l, true)
+	}
+}
+
+// connect returns a connection with a node. One call dials, the others wait for it. If the last dial has failed they wait only if
+// they insist on this node: it may be silent, and each dial would cost them as long as a dial may take.
+func (c *Client) connect(ctx context.Context, l *link, insist bool) (*transport.Conn, error) {
 	for {
 		l.mu.Lock()
 		conn, dialing := l.mu.conn, l.mu.dialing
@@ -470,6 +479,10 @@ func (c *Client) connect(ctx context.Context, l *link) (*transport.Conn, error) 
 		case conn != nil:
 			l.mu.Unlock()
 			return conn, nil
+		case dialing != nil && l.mu.err != nil && !insist:
+			err := l.mu.err
+			l.mu.Unlock()
+			return nil, err
 		case dialing != nil:
 			l.mu.Unlock()
 			select {

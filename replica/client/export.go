@@ -50,6 +50,7 @@ func (c *Client) ExportAlone(ctx context.Context, node, id uint64, w io.Writer) 
 
 // exportFrom exports from one node. begun says that w has got something.
 func (c *Client) exportFrom(ctx context.Context, node, id uint64, alone bool, w io.Writer) (index uint64, begun bool, err error) {
+	c.reach(ctx, node)
 	size := uint64(0)
 	for at := uint64(0); at == 0 || at < size; {
 		r, _ := c.askFor(ctx, exportTime, node, protocol.Export, func(dst []byte, number uint64) []byte {

@@ -236,7 +236,7 @@ const maxLinks = 10_000
 func (c *Client) link(node uint64) *link { return c.routes.now.Load().links[node] }
 
 // Refresh asks all nodes which groups they have. It returns when one has told news, or all have
-// answered or not. Calls that come meanwhile wait for the same round.
+// answered or not, or the context has ended: the round goes on. Calls that come meanwhile wait for the same round.
 func (c *Client) Refresh(ctx context.Context) {
 	a := &c.routes.asking
 	a.Lock()
