@@ -231,7 +231,16 @@ func (c *Client) anywhere(ctx context.Context, q *protocol.Change, final ...erro
 	asked := false // an earlier try may have made it
 	for t := (try{c: c}); ; {
 		var last error
-		for _, node := range slices.Sorted(maps.Keys(c.routes.now.Load().links)) {
+		nodes := slices.Sorted(maps.Keys(c.routes.now.Load().links))
+		var silent []uint64
+		nodes = slices.DeleteFunc(nodes, func(node uint64) bool {
+			if c.answers(node) {
+				return false
+			}
+			silent = append(silent, node)
+			return true
+		})
+		for _, node := range append(nodes, silent...) { // a silent one would take all of the time
 			r, sent := c.askFor(ctx, changeTime+c.cfg.TryTime, node, protocol.Alter, q.Append)
 			last = errors.Join(r.err, r.Err)
 			switch {

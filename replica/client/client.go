@@ -76,6 +76,8 @@ type link struct {
 		dialing   chan struct{} // closed when a dial has ended; nil: none is under way
 		err       error         // of the last one
 		failed    time.Time     // when it was
+		answers   uint64        // that have come
+		silent    time.Time     // when a request was last given up and none had come since it was sent; zero: one has since then
 		calls     map[uint64]chan reply
 		number    uint64
 	}
@@ -88,6 +90,7 @@ type reply struct {
 
 const (
 	redial  = 50 * time.Millisecond // after a dial that has failed
+	passed  = 5 * time.Second       // how long a silent node is passed over; its connection ends about then
 	backoff = 10 * time.Millisecond // before another try, growing
 	longest = 100 * time.Millisecond
 )
@@ -415,8 +418,9 @@ func (c *Client) askFor(ctx context.Context, most time.Duration, node uint64, ki
 	l.mu.number++
 	number := l.mu.number
 	l.mu.calls[number] = answer
+	heard := l.mu.answers
 	l.mu.Unlock()
-	size := 0
+	size, late := 0, false
 	if !conn.Send(kind, func(dst []byte) []byte {
 		b := fill(dst, number)
 		if size = len(b) - len(dst); size > transport.MaxFrame {
@@ -441,6 +445,7 @@ func (c *Client) askFor(ctx context.Context, most time.Duration, node uint64, ki
 		case <-ctx.Done():
 			err = ctx.Err()
 		case <-timeout.C:
+			late = true
 			err = fmt.Errorf("node %d: %w within %v", node, errLink, most)
 		case <-conn.Done():
 			err = fmt.Errorf("node %d: %w: the connection has ended", node, errLink)
@@ -455,6 +460,9 @@ func (c *Client) askFor(ctx context.Context, most time.Duration, node uint64, ki
 	}
 	l.mu.Lock()
 	delete(l.mu.calls, number) // the answer may be in the channel already, which is not used again
+	if late && l.mu.answers == heard {
+		l.mu.silent = time.Now()
+	}
 	l.mu.Unlock()
 	if sent && kind == protocol.Query {
 		conn.Send(protocol.Cancel, func(dst []byte) []byte { return protocol.AppendCancel(dst, number) })
@@ -499,11 +507,35 @@ func (c *Client) connect(ctx context.Context, l *link, insist bool) (*transport.
 			l.mu.Unlock()
 			return nil, ErrClosed
 		}
-		dialing = make(chan struct{})
-		l.mu.dialing = dialing
+		c.beginDial(l)
 		l.mu.Unlock()
-		go c.dial(l, dialing) // not with ctx: others wait too
 	}
+}
+
+// answers reports whether a node is expected to answer, as far as it is known. One that is not is dialed, if it has no connection: nobody
+// may ask it until it has.
+func (c *Client) answers(node uint64) bool {
+	l := c.link(node)
+	if l == nil {
+		return false
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case l.mu.conn != nil:
+		return l.mu.silent.IsZero() || time.Since(l.mu.silent) > passed
+	case l.mu.err == nil:
+		return true
+	case l.mu.dialing == nil && time.Since(l.mu.failed) >= redial && !c.closed.Load():
+		c.beginDial(l)
+	}
+	return false
+}
+
+// beginDial begins a dial. The caller holds l.mu.
+func (c *Client) beginDial(l *link) {
+	l.mu.dialing = make(chan struct{})
+	go c.dial(l, l.mu.dialing) // without the context of a call: others wait too
 }
 
 func (c *Client) dial(l *link, done chan struct{}) {
@@ -517,7 +549,7 @@ func (c *Client) dial(l *link, done chan struct{}) {
 	if err != nil {
 		l.mu.addresses = append(l.mu.addresses[1:], address)
 	}
-	l.mu.conn, l.mu.err, l.mu.failed, l.mu.dialing = conn, err, time.Now(), nil
+	l.mu.conn, l.mu.err, l.mu.failed, l.mu.dialing, l.mu.silent = conn, err, time.Now(), nil, time.Time{}
 	l.mu.Unlock()
 	if err == nil {
 		go l.receive(conn)
@@ -536,6 +568,9 @@ func (l *link) receive(conn *transport.Conn) {
 		defer l.mu.Unlock()
 		if l.mu.conn == conn {
 			l.mu.conn = nil
+			if !l.mu.silent.IsZero() { // nobody need wait for the first dial either
+				l.mu.err, l.mu.failed = fmt.Errorf("node %d: %w: it was silent, and its connection has ended", l.node, errLink), time.Now()
+			}
 		}
 	}()
 	for {
@@ -550,6 +585,8 @@ func (l *link) receive(conn *transport.Conn) {
 		l.mu.Lock()
 		answer := l.mu.calls[p.Number]
 		delete(l.mu.calls, p.Number)
+		l.mu.answers++
+		l.mu.silent = time.Time{}
 		l.mu.Unlock()
 		if answer != nil {
 			answer <- reply{Reply: p}

@@ -170,21 +170,28 @@ func (v View) read(ctx context.Context, kind transport.Kind, q *protocol.ReadReq
 	}
 }
 
-// nearest chooses a node of which any will do.
+// nearest chooses a node of which any will do. It passes over those that are not expected to answer, unless none is.
 func (t *try) nearest() uint64 {
 	near := t.c.cfg.Near
-	if t.count == 1 && (slices.Contains(t.g.Replicas, near) || slices.Contains(t.g.Readers, near)) {
+	if t.count == 1 && (slices.Contains(t.g.Replicas, near) || slices.Contains(t.g.Readers, near)) && t.c.answers(near) {
 		return near
 	}
 	if local := t.g.local; near == 0 && t.count <= len(local) {
 		t.at = int(t.c.turn.Add(1) % uint64(len(local)))
-		if n := local[t.at]; n != t.avoid || len(local) == 1 {
-			return n
+		for i := range local {
+			if n := local[(t.at+i)%len(local)]; (n != t.avoid || len(local) == 1) && t.c.answers(n) {
+				return n
+			}
 		}
-		return local[(t.at+1)%len(local)]
 	}
 	if t.count == 1 || near != 0 && t.count == 2 {
 		t.at = int(t.c.turn.Add(1) % uint64(len(t.g.Replicas)))
+	}
+	for i := range t.g.Replicas {
+		if n := t.g.Replicas[(t.at+1+i)%len(t.g.Replicas)]; n != t.avoid && t.c.answers(n) {
+			t.at += 1 + i
+			return n
+		}
 	}
 	t.at++
 	if n := t.g.Replicas[t.at%len(t.g.Replicas)]; n != t.avoid {
