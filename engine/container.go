@@ -46,8 +46,9 @@ type Container struct {
 	unique     *uniquekey.Keys // nil: there are none
 	scanLimits jsondoc.Limits
 	triggers   trigger.Registry[*TriggerCall]
-	throttled  atomic.Int64  // calls refused
-	throughput atomic.Uint64 // RU/s as a float64; changed with DB.storeManifest locked
+	throttled  atomic.Int64     // calls refused
+	counted    map[string]int64 // for DB.rest: its counters when they were last collected
+	throughput atomic.Uint64    // RU/s as a float64; changed with DB.storeManifest locked
 	routing    atomic.Pointer[routing]
 	dropped    atomic.Bool
 	renewed    atomic.Pointer[Container]

@@ -19,6 +19,7 @@ import (
 	"github.com/cleavestore/cleave/internal/locks"
 	"github.com/cleavestore/cleave/internal/logretention"
 	"github.com/cleavestore/cleave/internal/manifest"
+	"github.com/cleavestore/cleave/internal/metricset"
 	"github.com/cleavestore/cleave/internal/openfile"
 	"github.com/cleavestore/cleave/internal/physical"
 	"github.com/cleavestore/cleave/internal/pressure"
@@ -87,6 +88,7 @@ type DB struct {
 	files    *openfile.Budget
 	hot      *rowcache.Cache
 	counters counters
+	rest     metricset.Rest
 	times    timings
 
 	retention    logretention.Keeper

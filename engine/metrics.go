@@ -28,8 +28,7 @@ func (db *DB) metricsIn(set *metricset.Set) metrics.Snapshot {
 		return set.Snapshot(db.opts.clock(), db.opened)
 	}
 	defer call.Leave()
-	s := db.stats(true)
-	now := db.opts.clock()
+	s, now := db.stats(true), db.opts.clock()
 	set.Fields("metric", &s)
 	db.addHealth(set, &s, now)
 	db.addWork(set)
@@ -99,11 +98,9 @@ func (db *DB) addContainers(set *metricset.Set, s *Stats) {
 		*PartitionStats
 		container string
 	}
-	var parts []labelled
-	labels := make(map[string]string)
+	parts, labels := []labelled(nil), make(map[string]string)
 	for i := range s.Containers {
-		c := &s.Containers[i]
-		at := metricset.Container(i, c.Name)
+		c, at := &s.Containers[i], metricset.Container(i, s.Containers[i].Name)
 		labels[c.Name] = at
 		metricset.Add(set, "cleave_container_partitions", len(c.Partitions), at)
 		for k := range c.Partitions {
@@ -142,8 +139,8 @@ func (db *DB) addContainers(set *metricset.Set, s *Stats) {
 
 // addState adds what Stats does not have of a container.
 func (c *Container) addState(set *metricset.Set, at string) {
-	metricset.Add(set, "cleave_throttled_total", c.throttled.Load(), at)
-	metricset.Add(set, "cleave_key_throttled_total", c.limits.Refused(), at)
+	c.db.rest.Count(set, at, &c.counted, "cleave_throttled_total", c.throttled.Load())
+	c.db.rest.Count(set, at, &c.counted, "cleave_key_throttled_total", c.limits.Refused())
 	metricset.Add(set, "cleave_damage", 0, at)
 	c.reindexing.Lock()
 	j := c.reindexing.job

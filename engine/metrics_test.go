@@ -155,6 +155,46 @@ func TestMetricsBounded(t *testing.T) {
 	}
 }
 
+// TestMetricsRest: the counters of containers that share a label only grow, whichever these are.
+func TestMetricsRest(t *testing.T) {
+	ctx := t.Context()
+	db, err := Open(ctx, "mem", testOptions(vfs.NewMem()))
+	must(t, err)
+	defer db.Close()
+	containers := make(map[string]*Container)
+	create := func(name string) {
+		c, err := db.CreateContainer(ctx, name, ContainerDef{PartitionKey: []string{"/k"}})
+		must(t, err)
+		containers[name] = c
+	}
+	for i := range metrics.MostContainers + 2 {
+		create(fmt.Sprintf("c%03d", i))
+	}
+	check := func(what string, want float64) {
+		t.Helper()
+		m := db.Metrics()
+		if n, _ := m.Value("cleave_throttled_total", metrics.Rest); n != want {
+			t.Errorf("%s: %v, want %v", what, n, want)
+		}
+	}
+	containers["c099"].throttled.Add(10)
+	containers["c100"].throttled.Add(5)
+	containers["c101"].throttled.Add(3)
+	check("two share it", 8)
+	must(t, db.DropContainer(ctx, "c100"))
+	check("one is dropped", 8)
+	create("a")
+	check("one that had a label of its own", 8)
+	containers["c099"].throttled.Add(2)
+	check("it counts on", 10)
+	must(t, db.DropContainer(ctx, "a"))
+	check("it has its label again", 10)
+	m := db.Metrics()
+	if n, _ := m.Value("cleave_throttled_total", "c099"); n != 12 {
+		t.Errorf("its own: %v, want 12", n)
+	}
+}
+
 // TestMetricsClosed: Metrics may be called while the store is being closed, and afterwards;
 // then there are none, rather than wrong ones.
 func TestMetricsClosed(t *testing.T) {

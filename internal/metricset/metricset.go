@@ -127,6 +127,34 @@ func Container(i int, name string) string {
 	return metrics.Rest
 }
 
+// Rest has the counters of the containers that share the label metrics.Rest, so that these only grow. One that is dropped takes
+// nothing away, and one that had a label of its own brings what it counts from then on. It is safe for concurrent use.
+type Rest struct {
+	mu   sync.Mutex
+	sums map[string]int64
+}
+
+// Count adds a counter of a container with the label at, which is n by now. last are its counters when they were last collected; they are
+// of r only.
+func (r *Rest) Count(s *Set, at string, last *map[string]int64, name string, n int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if *last == nil {
+		*last = make(map[string]int64)
+	}
+	more := max(0, n-(*last)[name]) // a call that collects beside this one may have read it later
+	(*last)[name] += more
+	if at != metrics.Rest {
+		Add(s, name, n, at)
+		return
+	}
+	if r.sums == nil {
+		r.sums = make(map[string]int64)
+	}
+	r.sums[name] += more
+	s.sample(name, []string{at}).Value = float64(r.sums[name])
+}
+
 func (s *Set) sample(name string, labels []string) *metrics.Sample {
 	d := metrics.Find(name)
 	if d == nil || len(d.Labels) != len(labels) {

@@ -87,3 +87,24 @@ func TestFields(t *testing.T) {
 		}
 	}
 }
+
+// TestRest: counters of what shares a label grow by what each counts while it does.
+func TestRest(t *testing.T) {
+	var r Rest
+	var a, b map[string]int64
+	const name = "cleave_throttled_total"
+	collect := func(want float64, count func(s *Set)) {
+		t.Helper()
+		s := New()
+		count(s)
+		m := s.Snapshot(time.Unix(2, 0), time.Unix(1, 0))
+		if got, _ := m.Value(name, metrics.Rest); got != want || len(s.Unknown()) > 0 {
+			t.Errorf("%v, want %v; lost %q", got, want, s.Unknown())
+		}
+	}
+	collect(8, func(s *Set) { r.Count(s, metrics.Rest, &a, name, 5); r.Count(s, metrics.Rest, &b, name, 3) })
+	collect(8, func(s *Set) { r.Count(s, metrics.Rest, &b, name, 3) })
+	collect(8, func(s *Set) { r.Count(s, metrics.Rest, &b, name, 2) }) // read before another call that has ended
+	collect(0, func(s *Set) { r.Count(s, "b", &b, name, 7) })
+	collect(9, func(s *Set) { r.Count(s, metrics.Rest, &b, name, 8) })
+}
