@@ -205,6 +205,36 @@ func TestDocuments(t *testing.T) {
 	}
 }
 
+// TestItemNames: a page of items whose documents fill the buffers of a scan has their ids.
+func TestItemNames(t *testing.T) {
+	db, c := openTest(t, nil, 0)
+	const documents = 150
+	pad := strings.Repeat("x", 1000)
+	for i := range documents {
+		put(t, c, fmt.Sprintf(`{"id":"%04d","k":"k1","x":"%s"}`, i, pad))
+	}
+	h := Handler(db, nil)
+	n, from := 0, ""
+	for {
+		page := get[pageView[itemRow]](t, h, "/api/items?name=c&limit=50&key=%22k1%22&from="+url.QueryEscape(from))
+		for _, row := range page.Rows {
+			id := fmt.Sprintf("%04d", n)
+			if n++; row.ID != id || !strings.HasPrefix(row.Text, `{"id":"`+id) {
+				t.Errorf("item %s: id %q, %.20s", id, row.ID, row.Text)
+			}
+		}
+		if from = page.Next; from == "" {
+			break
+		}
+		if next := fmt.Sprintf("%04d", n); from != next {
+			t.Fatalf("the next page begins at %q, want %s", from, next)
+		}
+	}
+	if n != documents {
+		t.Errorf("%d items, want %d", n, documents)
+	}
+}
+
 // TestRefused sends what must be refused, and looks at the headers of each answer.
 func TestRefused(t *testing.T) {
 	db, c := openTest(t, nil, 10)

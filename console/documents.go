@@ -254,7 +254,7 @@ func (h *handler) serveItems(r *http.Request) (any, error) {
 		}
 		defer done()
 		v := pageView[itemRow]{Rows: []itemRow{}}
-		for it, err := range c.Scan(ctx, key, engine.IDRange{From: q.Get("from")}, &engine.ScanOptions{Limit: limit + 1, Borrow: true}) {
+		for it, err := range c.Scan(ctx, key, engine.IDRange{From: q.Get("from")}, &engine.ScanOptions{Limit: limit + 1}) {
 			if err != nil {
 				return nil, err
 			}
