@@ -1,6 +1,8 @@
 package gateway
 
 import (
+	"cmp"
+	"context"
 	"crypto/rand"
 	"encoding/json"
 	"errors"
@@ -151,10 +153,10 @@ type scriptTx struct {
 }
 
 // operate carries out one operation. What is wrong with it is told to the script; other
-// errors end it.
-func (t *scriptTx) operate(op *script.Operation) (*script.Answer, error) {
+// errors end it, as ctx does.
+func (t *scriptTx) operate(ctx context.Context, op *script.Operation) (*script.Answer, error) {
 	a := &script.Answer{}
-	err := t.perform(op, a)
+	err := t.perform(ctx, op, a)
 	if err == nil {
 		return a, nil
 	}
@@ -171,21 +173,21 @@ func (t *scriptTx) operate(op *script.Operation) (*script.Answer, error) {
 // unknownETag is the etag that is shown for what the transaction itself has written.
 var unknownETag = engine.ETag(0).String()
 
-func (t *scriptTx) perform(op *script.Operation, a *script.Answer) error {
+func (t *scriptTx) perform(ctx context.Context, op *script.Operation, a *script.Answer) error {
 	o := operation{kind: op.Verb, body: op.Document, ifMatch: op.ETag}
 	if o.ifMatch == unknownETag {
 		o.ifMatch = ""
 	}
 	switch op.Verb {
 	case "query":
-		return t.query(op, a)
+		return t.query(ctx, op, a)
 	case opCreate, opUpsert:
 		if !op.FixedID {
 			o.body = withID(o.body)
 		}
 	case opRead, opReplace, opDelete:
 		var err error
-		if o.id, err = t.linked(op.Link); err != nil {
+		if o.id, err = t.linked(ctx, op.Link); err != nil {
 			return err
 		}
 	default:
@@ -225,7 +227,7 @@ func (t *scriptTx) show(stored []byte, id string, etag engine.ETag) []byte {
 
 // linked returns the id of the document to which a link leads: its _self, or its path by
 // names.
-func (t *scriptTx) linked(link string) (string, error) {
+func (t *scriptTx) linked(ctx context.Context, link string) (string, error) {
 	base, name, ok := strings.Cut(strings.Trim(link, "/"), "/docs/")
 	if !ok {
 		return "", badf("the link %q is not that of a document", clip(link))
@@ -244,7 +246,7 @@ func (t *scriptTx) linked(link string) (string, error) {
 	}
 	if len(name) == resourceid.ItemChars && strings.HasSuffix(name, "==") {
 		for it, err := range t.tx.Scan(engine.IDRange{}, nil) {
-			if err != nil {
+			if err = cmp.Or(err, ctx.Err()); err != nil {
 				return "", err
 			}
 			if document.RIDOf(it.Body) == name {
@@ -260,7 +262,7 @@ func (t *scriptTx) linked(link string) (string, error) {
 
 // query answers a query of a script over its logical partition as the transaction sees it.
 // The documents are the elements of one array, over which the query is evaluated.
-func (t *scriptTx) query(op *script.Operation, a *script.Answer) error {
+func (t *scriptTx) query(ctx context.Context, op *script.Operation, a *script.Answer) error {
 	from := 0
 	if op.Continuation != "" {
 		n, err := strconv.Atoi(op.Continuation)
@@ -309,7 +311,7 @@ func (t *scriptTx) query(op *script.Operation, a *script.Answer) error {
 	var documents []value.Value
 	held := 0
 	for it, err := range t.tx.Scan(engine.IDRange{}, nil) {
-		if err != nil {
+		if err = cmp.Or(err, ctx.Err()); err != nil {
 			return err
 		}
 		if held += len(it.Body); held > scanBytes {
@@ -320,7 +322,7 @@ func (t *scriptTx) query(op *script.Operation, a *script.Answer) error {
 	n, found := 0, 0
 	body := []byte{'['}
 	f := q.NewFrame(t.o.Clock(), t.o.Clock)
-	f.SetContext(t.ctx)
+	f.SetContext(ctx)
 	err = q.Run(f, value.Array(documents), func(v value.Value) bool {
 		if n++; n <= from {
 			return true

@@ -15,7 +15,7 @@ import (
 var testPool = NewPool(2, Limits{Time: 20 * time.Second, Memory: 96 << 20})
 
 // run runs a script in a session of its own. Without do each operation gives its document.
-func run(t *testing.T, p *Pool, j *Job, do func(*Operation) (*Answer, error)) (*Result, error) {
+func run(t *testing.T, p *Pool, j *Job, do func(context.Context, *Operation) (*Answer, error)) (*Result, error) {
 	t.Helper()
 	s, err := p.Begin(t.Context())
 	if err != nil {
@@ -23,7 +23,7 @@ func run(t *testing.T, p *Pool, j *Job, do func(*Operation) (*Answer, error)) (*
 	}
 	defer s.End()
 	if do == nil {
-		do = func(op *Operation) (*Answer, error) { return &Answer{Resource: op.Document}, nil }
+		do = func(_ context.Context, op *Operation) (*Answer, error) { return &Answer{Resource: op.Document}, nil }
 	}
 	if j.Writes == 0 {
 		j.Writes, j.Bytes = 1000, 1<<20
@@ -63,7 +63,7 @@ func TestResults(t *testing.T) {
 // the function has returned; failures reach the callback, or end the script.
 func TestOperations(t *testing.T) {
 	var log []string
-	do := func(op *Operation) (*Answer, error) {
+	do := func(_ context.Context, op *Operation) (*Answer, error) {
 		log = append(log, fmt.Sprintf("%s %s%s%s", op.Verb, op.Link, op.Document, op.Query))
 		switch op.Link {
 		case "lost":
@@ -277,6 +277,21 @@ func TestHostile(t *testing.T) {
 	}
 }
 
+// TestOperationsHaveTheTime: an operation is under way when the time of its script is over. Its context
+// ends then, and so does the script, whatever the operation makes of it.
+func TestOperationsHaveTheTime(t *testing.T) {
+	short := NewPool(1, Limits{Time: 100 * time.Millisecond, Memory: 96 << 20})
+	for name, end := range map[string]error{"an answer": nil, "an error": errors.New("some other")} {
+		_, err := run(t, short, &Job{Source: "function () { __.readDocument('x', () => {}) }"}, func(ctx context.Context, _ *Operation) (*Answer, error) {
+			<-ctx.Done()
+			return &Answer{}, end
+		})
+		if !errors.Is(err, ErrTime) {
+			t.Errorf("%s: %v, want %v", name, err, ErrTime)
+		}
+	}
+}
+
 // TestEnds: a session ends with its context and gives its place back.
 func TestEnds(t *testing.T) {
 	p := NewPool(1, DefaultLimits)
@@ -285,7 +300,7 @@ func TestEnds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = s.Run(&Job{Source: "function () { __.readDocument('x'); }"}, func(*Operation) (*Answer, error) {
+	_, err = s.Run(&Job{Source: "function () { __.readDocument('x'); }"}, func(context.Context, *Operation) (*Answer, error) {
 		cancel()
 		return &Answer{}, nil
 	})

@@ -53,11 +53,12 @@ type Session struct {
 	in   interface{ Close() error }
 	stop func() bool
 	left time.Duration // of Limits.Time
+	// within is ctx with the end of the script's time, while an exchange is under way.
+	within context.Context
 	// inside says that Run carries out an operation: the child waits for its answer.
 	inside bool
 
 	mu   sync.Mutex
-	late bool
 	over bool // the child has ended, or was killed
 }
 
@@ -71,7 +72,7 @@ func (p *Pool) Begin(ctx context.Context) (*Session, error) {
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	s := &Session{pool: p, ctx: ctx, left: p.limits.Time}
+	s := &Session{pool: p, ctx: ctx, within: ctx, left: p.limits.Time}
 	if err := s.start(); err != nil {
 		<-p.places
 		return nil, fmt.Errorf("the process of a script: %w", err)
@@ -153,8 +154,9 @@ func (s *Session) ask(message *toChild) (*toParent, error) {
 	return &m, nil
 }
 
-// exchange sends a message and carries out operations until there is a result.
-func (s *Session) exchange(message *toChild, do func(*Operation) (*Answer, error)) (out *toParent, err error) {
+// exchange sends a message and carries out operations until there is a result. The time of the
+// script ends the child, and by its context an operation.
+func (s *Session) exchange(message *toChild, do func(context.Context, *Operation) (*Answer, error)) (out *toParent, err error) {
 	if err = s.ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -162,14 +164,12 @@ func (s *Session) exchange(message *toChild, do func(*Operation) (*Answer, error
 		return s.ask(message)
 	}
 	begun := time.Now()
-	timer := time.AfterFunc(s.left, func() {
-		s.mu.Lock()
-		s.late = true
-		s.mu.Unlock()
-		s.kill()
-	})
+	within, cancel := context.WithTimeoutCause(s.ctx, s.left, ErrTime)
+	s.within = within
+	stop := context.AfterFunc(within, s.kill)
 	defer func() {
-		timer.Stop()
+		stop()
+		cancel()
 		s.left -= time.Since(begun)
 	}()
 	for {
@@ -183,9 +183,12 @@ func (s *Session) exchange(message *toChild, do func(*Operation) (*Answer, error
 			return nil, ErrDied
 		}
 		s.inside = true
-		answer, err := do(m.Operation)
+		answer, err := do(within, m.Operation)
 		s.inside = false
-		if err != nil {
+		switch {
+		case within.Err() != nil: // whatever the operation has made of it
+			return nil, s.why(within.Err())
+		case err != nil:
 			return nil, err
 		}
 		message = &toChild{Answer: answer}
@@ -199,11 +202,8 @@ const exitMemory = 77
 func (s *Session) why(err error) error {
 	s.kill()
 	code := s.wait()
-	s.mu.Lock()
-	late := s.late
-	s.mu.Unlock()
 	switch {
-	case late:
+	case context.Cause(s.within) == ErrTime:
 		return fmt.Errorf("%w: %v", ErrTime, s.pool.limits.Time)
 	case s.ctx.Err() != nil:
 		return s.ctx.Err()
@@ -214,8 +214,9 @@ func (s *Session) why(err error) error {
 }
 
 // Run runs a script. do carries out an operation, and may use Define and Call for it; if it returns an error, the script is not
-// told: it is ended, and Run returns that error. What a script throws is a *Failure.
-func (s *Session) Run(j *Job, do func(*Operation) (*Answer, error)) (*Result, error) {
+// told: it is ended, and Run returns that error. The context of do ends with the time of the script, and the error is then
+// ErrTime whatever do returns. What a script throws is a *Failure.
+func (s *Session) Run(j *Job, do func(context.Context, *Operation) (*Answer, error)) (*Result, error) {
 	if j.AcceptMillis == 0 {
 		j.AcceptMillis = int((s.left * 4 / 5).Milliseconds())
 	}
