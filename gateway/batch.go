@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 
 	"github.com/cleavestore/cleave/engine"
+	"github.com/cleavestore/cleave/gateway/internal/condition"
 	"github.com/cleavestore/cleave/gateway/internal/document"
 )
 
@@ -204,14 +205,14 @@ func (c *call) transact(k *container, key engine.PartitionKey, ops []operation) 
 
 // inTx carries out one operation of a transaction.
 func (c *call) inTx(tx Tx, k *container, op *operation, r *result) error {
-	o := &engine.WriteOptions{IfMatch: ifMatch(op.ifMatch)}
+	o := &engine.WriteOptions{IfMatch: condition.Match(op.ifMatch)}
 	r.meta.ID = op.id
 	switch op.kind {
 	case opRead:
 		it, err := tx.Read(op.id)
 		r.status, r.meta, r.stored = http.StatusOK, it.Meta, it.Body
 		r.meta.ID = op.id
-		if err == nil && unchanged(op.ifNoneMatch, it.ETag) {
+		if err == nil && condition.Unchanged(op.ifNoneMatch, it.ETag) {
 			r.status, r.stored = http.StatusNotModified, nil
 		}
 		return err

@@ -91,3 +91,40 @@ func TestDatabaseChanges(t *testing.T) {
 		t.Error("the container has the throughput of before")
 	}
 }
+
+// TestUncommittedETag: what a script shows of its own writes has an etag that is a condition nothing meets once they
+// are committed, and none for the script itself.
+func TestUncommittedETag(t *testing.T) {
+	s := start(t, nil)
+	docs := s.items()
+	r := s.execute(200, `function () {
+		__.createDocument(__.getSelfLink(), {id: "1", pk: "a", n: 1}, (err, made) => {
+			if (err) throw err;
+			__.replaceDocument(made._self, {id: "1", pk: "a", n: 2}, {etag: made._etag}, (err, d) => { if (err) throw err; __.response.setBody(d) });
+		});
+	}`, "[]")
+	etag, _ := r.member(t, "_etag").(string)
+	if etag == "" {
+		t.Errorf("the document of the script has no etag, which clients take for no condition: %s", r.body)
+	}
+	path, key := docs+"/1", []string{pk, `["a"]`}
+	s.do(200, "PUT", path, `{"id":"1","pk":"a","n":3}`, key...) // another client
+	for _, of := range []string{etag, ""} {
+		with := append(key[:2:2], "If-Match", of)
+		s.do(412, "PUT", path, `{"id":"1","pk":"a","n":4}`, with...)
+		s.do(412, "POST", docs, `{"id":"1","pk":"a","n":4}`, append(with, "x-ms-documentdb-is-upsert", "true")...)
+		s.do(412, "PATCH", path, `[{"op":"set","path":"/n","value":4}]`, with...)
+		s.do(412, "DELETE", path, "", with...)
+		s.do(412, "PUT", coll, `{"id":"c","partitionKey":{"paths":["/pk"]}}`, "If-Match", of)
+		s.do(412, "DELETE", coll+"/sprocs/p", "", "If-Match", of)
+	}
+	if r = s.do(200, "GET", path, "", key...); r.member(t, "n") != 3.0 {
+		t.Errorf("%s", r.body)
+	}
+	s.define(coll+"/triggers", "seen", `function () { __.upsertDocument(__.getSelfLink(), {id: "seen", pk: "a", etag: getContext().getResponse().getBody()._etag}) }`,
+		`,"triggerType":"Post","triggerOperation":"All"`)
+	s.do(201, "POST", docs, `{"id":"2","pk":"a"}`, pk, `["a"]`, "x-ms-documentdb-post-trigger-include", "seen")
+	if r = s.do(200, "GET", docs+"/seen", "", key...); r.member(t, "etag") != etag {
+		t.Errorf("%s, want the etag %s", r.body, etag)
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/cleavestore/cleave/engine"
+	"github.com/cleavestore/cleave/gateway/internal/condition"
 	"github.com/cleavestore/cleave/gateway/internal/document"
 	"github.com/cleavestore/cleave/gateway/internal/resourceid"
 )
@@ -41,7 +42,7 @@ func (k *container) appendItem(dst, doc []byte, etag engine.ETag, lsn uint64) []
 	dst = append(dst, `/docs/`...)
 	dst = append(dst, rid...)
 	dst = append(dst, `/","_etag":`...)
-	dst = strconv.AppendQuote(dst, etag.String())
+	dst = strconv.AppendQuote(dst, condition.Shown(etag))
 	dst = append(dst, `,"_attachments":"attachments/"`...)
 	if lsn != 0 {
 		dst = append(dst, `,"_lsn":`...)

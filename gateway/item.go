@@ -4,12 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"math"
 	"net/http"
 	"strconv"
 	"strings"
 
 	"github.com/cleavestore/cleave/engine"
+	"github.com/cleavestore/cleave/gateway/internal/condition"
 	"github.com/cleavestore/cleave/gateway/internal/document"
 	"github.com/cleavestore/cleave/gateway/internal/keyrange"
 	"github.com/cleavestore/cleave/gateway/internal/resourceid"
@@ -125,24 +125,6 @@ func (k *container) checkKey(key engine.PartitionKey, given bool) error {
 	return nil
 }
 
-// ifMatch returns the etag that the request wants the item to have, 0 for any.
-func ifMatch(text string) engine.ETag {
-	if text == "" || text == "*" {
-		return 0
-	}
-	etag, err := engine.ParseETag(text)
-	if err != nil {
-		// No item of this store ever has it.
-		return math.MaxUint64
-	}
-	return etag
-}
-
-// unchanged says whether a read is answered 304: the client has what it would get.
-func unchanged(ifNoneMatch string, etag engine.ETag) bool {
-	return ifNoneMatch == "*" || ifNoneMatch != "" && ifNoneMatch == etag.String()
-}
-
 // minimal says whether the client wants no document back.
 func (c *call) minimal() bool {
 	return strings.EqualFold(c.r.Header.Get("Prefer"), "return=minimal")
@@ -189,18 +171,15 @@ func (c *call) postItems(k *container) error {
 	case kindQuery:
 		return c.queryItems(k)
 	}
-	body, err := c.body(maxBody)
-	if err != nil {
-		return err
-	}
-	key, given, err := c.key(k)
-	if err != nil {
-		return err
-	}
-	return c.single(k, key, given, &operation{kind: kind, body: body, ifMatch: c.r.Header.Get("If-Match")})
+	return c.write(k, &operation{kind: kind})
 }
 
 func (c *call) replaceItem(k *container) error {
+	return c.write(k, &operation{kind: opReplace, id: c.path[5]})
+}
+
+// write carries out an operation with the document of the request, which may name the partition key.
+func (c *call) write(k *container, op *operation) error {
 	body, err := c.body(maxBody)
 	if err != nil {
 		return err
@@ -209,7 +188,8 @@ func (c *call) replaceItem(k *container) error {
 	if err != nil {
 		return err
 	}
-	return c.single(k, key, given, &operation{kind: opReplace, id: c.path[5], body: body, ifMatch: c.r.Header.Get("If-Match")})
+	op.body, op.ifMatch = body, condition.Header(c.r.Header)
+	return c.single(k, key, given, op)
 }
 
 func (c *call) patchItem(k *container) error {
@@ -221,7 +201,7 @@ func (c *call) patchItem(k *container) error {
 	if err != nil {
 		return err
 	}
-	return c.single(k, key, true, &operation{kind: opPatch, id: c.path[5], body: body, ifMatch: c.r.Header.Get("If-Match")})
+	return c.single(k, key, true, &operation{kind: opPatch, id: c.path[5], body: body, ifMatch: condition.Header(c.r.Header)})
 }
 
 func (c *call) deleteItem(k *container) error {
@@ -229,7 +209,7 @@ func (c *call) deleteItem(k *container) error {
 	if err != nil {
 		return err
 	}
-	return c.single(k, key, true, &operation{kind: opDelete, id: c.path[5], ifMatch: c.r.Header.Get("If-Match")})
+	return c.single(k, key, true, &operation{kind: opDelete, id: c.path[5], ifMatch: condition.Header(c.r.Header)})
 }
 
 // deleteKey deletes all items of a partition key. The service does so by and by; here they are
@@ -264,7 +244,7 @@ func (c *call) readItem(k *container) error {
 		return k.outcome(err)
 	}
 	c.itemHeaders(k, &it.Meta)
-	if unchanged(c.r.Header.Get("If-None-Match"), it.ETag) {
+	if condition.Unchanged(c.r.Header.Get("If-None-Match"), it.ETag) {
 		c.answer(http.StatusNotModified, nil)
 		return nil
 	}
@@ -347,7 +327,7 @@ func (c *call) run(k *container, key engine.PartitionKey, given bool, op *operat
 }
 
 func (c *call) carryOut(k *container, key engine.PartitionKey, given bool, op *operation, r *result) (err error) {
-	o := &engine.WriteOptions{IfMatch: ifMatch(op.ifMatch), Charge: &r.charge}
+	o := &engine.WriteOptions{IfMatch: condition.Match(op.ifMatch), Charge: &r.charge}
 	if given {
 		if err = k.checkKey(key, given); err != nil {
 			return err
@@ -359,7 +339,7 @@ func (c *call) carryOut(k *container, key engine.PartitionKey, given bool, op *o
 		it, failed := k.items.Read(c.ctx, key, op.id)
 		r.charge = it.Charge
 		r.status, r.meta, r.stored = http.StatusOK, it.Meta, it.Body
-		if failed == nil && unchanged(op.ifNoneMatch, it.ETag) {
+		if failed == nil && condition.Unchanged(op.ifNoneMatch, it.ETag) {
 			r.status, r.stored = http.StatusNotModified, nil
 		}
 		return failed
@@ -396,7 +376,7 @@ func (c *call) carryOut(k *container, key engine.PartitionKey, given bool, op *o
 			return err
 		}
 		// Another request has made it meanwhile. A third one may delete it again.
-		o.IfMatch = ifMatch(op.ifMatch)
+		o.IfMatch = condition.Match(op.ifMatch)
 		old, err = k.items.Read(c.ctx, key, w.ID)
 	}
 	if err != nil {
@@ -540,7 +520,7 @@ func (c *call) patch(k *container, key engine.PartitionKey, op *operation, o *en
 
 // patchIn patches an item in a transaction and returns the document after it.
 func (c *call) patchIn(tx Tx, k *container, op *operation, p *engine.Patch, conditional bool) ([]byte, error) {
-	o := &engine.WriteOptions{IfMatch: ifMatch(op.ifMatch)}
+	o := &engine.WriteOptions{IfMatch: condition.Match(op.ifMatch)}
 	err := tx.Patch(op.id, p, o)
 	if conditional && errors.Is(err, engine.ErrPrecondition) {
 		sub := 0

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/cleavestore/cleave/engine"
+	"github.com/cleavestore/cleave/gateway/internal/condition"
 	"github.com/cleavestore/cleave/gateway/internal/headertext"
 	"github.com/cleavestore/cleave/gateway/internal/keyrange"
 	"github.com/cleavestore/cleave/gateway/internal/provision"
@@ -216,7 +217,7 @@ func (c *call) deleteDatabase() error {
 	if bad != nil {
 		return bad
 	}
-	if err := c.catalog.deleteDatabase(context.WithoutCancel(c.ctx), d, c.r.Header.Get("If-Match")); err != nil {
+	if err := c.catalog.deleteDatabase(context.WithoutCancel(c.ctx), d, condition.Header(c.r.Header)); err != nil {
 		return err
 	}
 	c.answer(http.StatusNoContent, nil)
@@ -357,7 +358,7 @@ func (c *call) replaceContainer(k *container) error {
 	if bad != nil {
 		return bad
 	}
-	next, err := c.catalog.changeContainer(context.WithoutCancel(c.ctx), k, c.r.Header.Get("If-Match"), func(r *containerRecord) error {
+	next, err := c.catalog.changeContainer(context.WithoutCancel(c.ctx), k, condition.Header(c.r.Header), func(r *containerRecord) error {
 		if bad := r.Definition.mayBecome(p); bad != nil {
 			return bad
 		}
@@ -402,7 +403,7 @@ func (p *containerProperties) mayBecome(next *containerProperties) *failure {
 
 func (c *call) deleteContainer(k *container) error {
 	c.charge = metaCharge
-	if err := c.catalog.deleteContainer(context.WithoutCancel(c.ctx), k, c.r.Header.Get("If-Match")); err != nil {
+	if err := c.catalog.deleteContainer(context.WithoutCancel(c.ctx), k, condition.Header(c.r.Header)); err != nil {
 		return err
 	}
 	c.answer(http.StatusNoContent, nil)

@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	"github.com/cleavestore/cleave/engine"
+	"github.com/cleavestore/cleave/gateway/internal/condition"
 	"github.com/cleavestore/cleave/gateway/internal/provision"
 	"github.com/cleavestore/cleave/gateway/internal/resourceid"
 )
@@ -146,13 +147,13 @@ func (c *call) replaceOffer() error {
 	}
 	ctx := context.WithoutCancel(c.ctx)
 	if k == nil {
-		changed, failed := c.catalog.changeDatabase(ctx, d, c.r.Header.Get("If-Match"), func(r *databaseRecord) { r.Offer = next })
+		changed, failed := c.catalog.changeDatabase(ctx, d, condition.Header(c.r.Header), func(r *databaseRecord) { r.Offer = next })
 		if failed != nil {
 			return failed
 		}
 		return c.answerOffer(changed, nil)
 	}
-	replaced, err := c.setOffer(c.ctx, k, c.r.Header.Get("If-Match"), next)
+	replaced, err := c.setOffer(c.ctx, k, condition.Header(c.r.Header), next)
 	if err != nil {
 		return err
 	}

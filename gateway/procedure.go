@@ -14,6 +14,7 @@ import (
 
 	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/gateway/internal/computed"
+	"github.com/cleavestore/cleave/gateway/internal/condition"
 	"github.com/cleavestore/cleave/gateway/internal/document"
 	"github.com/cleavestore/cleave/gateway/internal/resourceid"
 	"github.com/cleavestore/cleave/gateway/internal/script"
@@ -170,13 +171,10 @@ func (t *scriptTx) operate(ctx context.Context, op *script.Operation) (*script.A
 	return nil, err
 }
 
-// unknownETag is the etag that is shown for what the transaction itself has written.
-var unknownETag = engine.ETag(0).String()
-
 func (t *scriptTx) perform(ctx context.Context, op *script.Operation, a *script.Answer) error {
 	o := operation{kind: op.Verb, body: op.Document, ifMatch: op.ETag}
-	if o.ifMatch == unknownETag {
-		o.ifMatch = ""
+	if o.ifMatch == condition.Unknown {
+		o.ifMatch = "" // the script itself has written it
 	}
 	switch op.Verb {
 	case "query":

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/cleavestore/cleave/engine"
+	"github.com/cleavestore/cleave/gateway/internal/condition"
 	"github.com/cleavestore/cleave/gateway/internal/document"
 	"github.com/cleavestore/cleave/gateway/internal/resourceid"
 )
@@ -322,14 +323,14 @@ func (c *call) children(of *owner, name []string) error {
 				return err
 			}
 			record.RID = r.record.RID
-			next, err := c.catalog.putResource(context.WithoutCancel(c.ctx), *record, r, c.r.Header.Get("If-Match"), of.alive)
+			next, err := c.catalog.putResource(context.WithoutCancel(c.ctx), *record, r, condition.Header(c.r.Header), of.alive)
 			if err != nil {
 				return err
 			}
 			return show(next)
 		},
 		http.MethodDelete: func() error {
-			if err := c.catalog.deleteResource(context.WithoutCancel(c.ctx), r, c.r.Header.Get("If-Match")); err != nil {
+			if err := c.catalog.deleteResource(context.WithoutCancel(c.ctx), r, condition.Header(c.r.Header)); err != nil {
 				return err
 			}
 			c.answer(http.StatusNoContent, nil)
@@ -361,7 +362,7 @@ func (c *call) postChildren(of *owner) error {
 			status, record.RID = http.StatusOK, old.record.RID
 		}
 	}
-	r, err := c.catalog.putResource(context.WithoutCancel(c.ctx), *record, old, c.r.Header.Get("If-Match"), of.alive)
+	r, err := c.catalog.putResource(context.WithoutCancel(c.ctx), *record, old, condition.Header(c.r.Header), of.alive)
 	if err != nil {
 		return err
 	}
