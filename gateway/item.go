@@ -56,11 +56,13 @@ func (c *call) beginSession(res resource) error {
 		level = "Strong"
 	}
 	ctx, err := c.sessions.Begin(c.ctx, level, sessiontoken.Text(c.seen))
-	if err != nil {
+	switch {
+	case err == nil:
+		c.ctx = ctx
+	case errors.Is(err, engine.ErrInvalid):
 		return badf("x-ms-session-token: %v", err)
 	}
-	c.ctx = ctx
-	return nil
+	return err
 }
 
 // wrote notes the sequence of a write.
