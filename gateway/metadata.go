@@ -12,6 +12,7 @@ import (
 	"github.com/cleavestore/cleave/gateway/internal/condition"
 	"github.com/cleavestore/cleave/gateway/internal/headertext"
 	"github.com/cleavestore/cleave/gateway/internal/keyrange"
+	"github.com/cleavestore/cleave/gateway/internal/listing"
 	"github.com/cleavestore/cleave/gateway/internal/provision"
 	"github.com/cleavestore/cleave/gateway/internal/resourceid"
 	"github.com/cleavestore/cleave/internal/query"
@@ -40,7 +41,7 @@ func (k *container) shown() map[string]any {
 	for name, value := range parts {
 		all[name] = value
 	}
-	all["_rid"], all["_self"], all["_etag"], all["_ts"] = k.rid, k.self(), k.etag.String(), k.record.Made
+	all["id"], all["_rid"], all["_self"], all["_etag"], all["_ts"] = k.record.Name, k.rid, k.self(), k.etag.String(), k.record.Made
 	all["_docs"], all["_sprocs"], all["_triggers"], all["_udfs"], all["_conflicts"] = "docs/", "sprocs/", "triggers/", "udfs/", "conflicts/"
 	return all
 }
@@ -96,6 +97,7 @@ func (c *call) readQuery() (text string, parameters map[string]any, err error) {
 // list answers a feed of metadata, or a query over it.
 func (c *call) list(rid, name string, all []map[string]any) error {
 	c.charge = metaCharge
+	r := listing.Request{After: c.r.Header.Get("X-Ms-Continuation"), Size: c.r.Header.Get("X-Ms-Max-Item-Count")}
 	if c.r.Method == http.MethodPost {
 		text, parameters, err := c.readQuery()
 		if err != nil {
@@ -124,29 +126,18 @@ func (c *call) list(rid, name string, all []map[string]any) error {
 				return badf("query: %v", filter.Err)
 			}
 		}
-		all = kept[min(st.Offset, len(kept)):]
-		if st.Limit > 0 {
-			all = all[:min(st.Limit, len(all))]
-		}
-		c.w.Header().Set("x-ms-documentdb-query-metrics", headertext.Metrics(0, int64(len(all)), int64(len(all)), 0))
+		all, r.Offset, r.Limit = kept, st.Offset, st.Limit
 	}
-	// Pages are places in the list, which is in the order of names.
-	from, size := 0, len(all)
-	if at := c.r.Header.Get("X-Ms-Continuation"); at != "" {
-		n, err := strconv.Atoi(at)
-		if err != nil || n < 0 {
-			return badf("x-ms-continuation %q is not what an answer gave", clip(at))
-		}
-		from = min(n, len(all))
+	page, next, ok := listing.Page(all, r)
+	if !ok {
+		return badf("x-ms-continuation %q is not what an answer gave", clip(r.After))
 	}
-	if n, err := strconv.Atoi(c.r.Header.Get("X-Ms-Max-Item-Count")); err == nil && n > 0 {
-		size = n
+	if c.r.Method == http.MethodPost {
+		c.w.Header().Set("x-ms-documentdb-query-metrics", headertext.Metrics(0, int64(len(page)), int64(len(page)), 0))
 	}
-	to := min(len(all), from+min(size, len(all)))
-	if to < len(all) {
-		c.w.Header().Set("x-ms-continuation", strconv.Itoa(to))
+	if next != "" {
+		c.w.Header().Set("x-ms-continuation", next)
 	}
-	page := all[from:to]
 	if page == nil {
 		page = []map[string]any{}
 	}
