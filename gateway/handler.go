@@ -517,8 +517,9 @@ func (c *call) fail(err error) {
 	c.answer(f.status, text)
 }
 
-// answer writes the response.
+// answer writes the response. A client that reads it slowly holds no place of functions.
 func (c *call) answer(status int, body []byte) {
+	c.functions.end()
 	if c.instead != nil {
 		c.conceal()
 		return

@@ -67,6 +67,7 @@ func (c *call) executeProcedure(k *container, name string) error {
 		out, failed = c.runScript(session, tx, k, job)
 		return failed
 	})
+	session.End() // a client that reads the answer slowly holds no place
 	c.placeHeaders(k, key)
 	if err != nil {
 		return k.outcome(err)

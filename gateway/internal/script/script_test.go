@@ -314,6 +314,7 @@ func TestEnds(t *testing.T) {
 		t.Errorf("a place that was not free: %v", err)
 	}
 	s.End()
+	s.End()
 	if s, err = p.Begin(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -57,6 +57,7 @@ type Session struct {
 	within context.Context
 	// inside says that Run carries out an operation: the child waits for its answer.
 	inside bool
+	ended  bool
 
 	mu   sync.Mutex
 	over bool // the child has ended, or was killed
@@ -116,8 +117,12 @@ func (s *Session) kill() {
 	}
 }
 
-// End ends the session and its child.
+// End ends the session and its child, and gives its place back. To end it again does nothing.
 func (s *Session) End() {
+	if s.ended {
+		return
+	}
+	s.ended = true
 	s.stop()
 	s.kill()
 	_ = s.in.Close()
