@@ -315,6 +315,8 @@ func TestTriggers(t *testing.T) {
 	s.do(400, "POST", docs, `{"id":"x","pk":"b"}`, with(post, "count")...)
 	s.do(400, "POST", docs, `{`, with(post, "count")...)
 	count(5)
+	s.do(200, "PATCH", docs+"/ONECreate", `[{"op":"set","path":"/n","value":3}]`, with(post, "count")...) // without "operations" around them
+	count(6)
 }
 
 // TestScriptsAskAsClients: queries of scripts have the results of the same queries of clients, whatever

@@ -151,7 +151,7 @@ func (c *call) writeTriggered(s *script.Session, tx Tx, k *container, given *ope
 			op.body = job
 		}
 	}
-	if len(op.body) > 0 {
+	if len(op.body) > 0 && op.kind != opPatch {
 		if _, bad := readDocument(op.body); bad != nil {
 			return bad
 		}
