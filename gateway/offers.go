@@ -1,11 +1,9 @@
 package gateway
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"net/http"
-	"slices"
 	"strconv"
 
 	"github.com/cleavestore/cleave/engine"
@@ -82,7 +80,7 @@ func (c *call) offerHeaders(o *offer, k *container) {
 	}
 	pending := false
 	if k != nil {
-		pending = c.db.Splitting(k.record.Store)
+		pending = k.growth.Pending() || c.db.Splitting(k.record.Store)
 	}
 	h := c.w.Header()
 	h.Set("x-ms-cosmos-min-throughput", strconv.Itoa(least))
@@ -166,14 +164,24 @@ func (h *Handler) provision(ctx context.Context, k *container, throughput int) e
 	if h.o.Throttle {
 		return k.items.SetThroughput(ctx, float64(throughput))
 	}
-	parts, _ := k.ranges(h.o.Clock(), false)
-	parts = slices.Clone(parts)
-	slices.SortFunc(parts, func(a, b Partition) int { return cmp.Compare(b.RawBytes, a.RawBytes) })
-	missing := (throughput+provision.OfPartition-1)/provision.OfPartition - len(parts)
-	for i := range min(missing, len(parts)) {
-		if err := k.items.SplitRange(ctx, parts[i].ID); err != nil {
-			return err
+	k.growth.To(throughput, splitting{k}, func(err error) {
+		if err != nil {
+			h.o.Logger.Warn("too few partitions for the throughput", "container", k.record.Store, "throughput", throughput, "error", err)
 		}
-	}
+	})
 	return nil
+}
+
+// splitting is a container as provision.Growth splits it.
+type splitting struct{ k *container }
+
+func (s splitting) Split(id string) error {
+	return s.k.items.SplitRange(context.Background(), id)
+}
+
+func (s splitting) Parts() (all []provision.Part) {
+	for _, p := range s.k.items.Ranges() {
+		all = append(all, provision.Part{ID: p.ID, Bytes: p.RawBytes})
+	}
+	return all
 }

@@ -8,15 +8,17 @@ import (
 	"time"
 
 	"github.com/cleavestore/cleave/engine"
+	"github.com/cleavestore/cleave/gateway/internal/provision"
 	"github.com/cleavestore/cleave/partmap"
 )
 
 // topology is what is known of the physical partitions of a container.
 type topology struct {
-	mu    sync.Mutex
-	read  time.Time
-	parts []Partition
-	etag  string
+	mu     sync.Mutex
+	read   time.Time
+	parts  []Partition
+	etag   string
+	growth provision.Growth // to the partitions that the throughput needs
 	// shown has the ids of the partitions by the etags that were given, the newest last.
 	shown []shownRanges
 }

@@ -74,7 +74,7 @@ type Items interface {
 	Ancestors(of []Partition) map[string][]string
 	// PastRange returns the bounds of a partition that was split or merged, as far as is known.
 	PastRange(id string) (lo, hi string, ok bool)
-	// SplitRange begins to split a partition.
+	// SplitRange splits a partition, and returns when it is split. A Store that splits by rules of its own does nothing.
 	SplitRange(ctx context.Context, id string) error
 
 	SetDefaultTTL(ctx context.Context, ttl time.Duration) error
@@ -262,8 +262,11 @@ func (l localItems) SplitRange(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	_, err = l.Split(ctx, engine.PartitionID(n), nil)
-	return err
+	job, err := l.Split(ctx, engine.PartitionID(n), nil)
+	if err != nil {
+		return err
+	}
+	return job.Wait(ctx)
 }
 
 func (l localItems) SetIndexPolicy(ctx context.Context, p engine.IndexPolicy) error {
