@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -195,6 +196,24 @@ func TestDocuments(t *testing.T) {
 	if total != 250 || v.Plan.Method != "found in indexes" || len(v.Plan.Suggest) != 0 || v.Stats.Charge <= 0 {
 		t.Errorf("%d results, %+v", total, v)
 	}
+	for query, want := range map[string][]int{
+		"SELECT TOP 2 * FROM c":                              {2},
+		"SELECT TOP 250 * FROM c":                            {100, 100, 50},
+		"SELECT TOP 200 * FROM c":                            {100, 100},
+		"SELECT * FROM c WHERE c.n < 120 OFFSET 0 LIMIT 150": {100, 20},
+	} {
+		var pages []int
+		for more := ""; len(pages) <= len(want); {
+			v = ask(query, more, false)
+			pages = append(pages, len(v.Rows))
+			if more = v.Continue; more == "" {
+				break
+			}
+		}
+		if !slices.Equal(pages, want) {
+			t.Errorf("%s: pages of %v rows, want %v", query, pages, want)
+		}
+	}
 	v = ask("SELECT * FROM c WHERE c.m = 3", "", true)
 	if v.Ran || len(v.Rows) != 0 || len(v.Plan.Suggest) != 1 || v.Plan.Suggest[0] != "/m/?" || v.Plan.Suggested != "found in indexes" {
 		t.Errorf("plan: %+v", v)
@@ -268,6 +287,7 @@ func TestRefused(t *testing.T) {
 		"a deep query":             {open, "POST", "/api/query", `{"name":"c","query":"SELECT * FROM c WHERE ` + strings.Repeat("(", 500_000) + `"}`, nil, 400},
 		"a deep parameter":         {open, "POST", "/api/query", `{"name":"c","query":"SELECT * FROM c","parameters":{"@a":` + strings.Repeat("[", 20_000) + `}}`, nil, 400},
 		"a wrong continuation":     {open, "POST", "/api/query", `{"name":"c","query":"SELECT * FROM c","continue":"AAAA"}`, nil, 400},
+		"continuation of a limit":  {open, "POST", "/api/query", `{"name":"c","query":"SELECT TOP 5 * FROM c","continue":"9:AAAA"}`, nil, 400},
 		"form":                     {open, "POST", "/api/split", split, []string{"Content-Type", "text/plain"}, 415},
 		"split by get":             {open, "GET", "/api/split", "", nil, 405},
 		"split not allowed":        {nil, "POST", "/api/split", split, nil, 404},

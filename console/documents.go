@@ -5,7 +5,10 @@ import (
 	"context"
 	"encoding/base64"
 	"errors"
+	"fmt"
 	"net/http"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 	"unicode/utf8"
@@ -335,10 +338,15 @@ func (h *handler) serveQuery(r *http.Request) (any, error) {
 		}
 		scope = engine.PrefixOf(key)
 	}
-	if q.Limit == 0 || q.Limit > queryRows {
+	left := q.Limit // of the query's own limit, with the page; 0: it has none
+	if q.Continue = body.Continue; left > 0 {
+		if left, q.Continue, err = cutLeft(body.Continue, left); err != nil {
+			return nil, err
+		}
+	}
+	if q.Limit = left; left == 0 || left > queryRows {
 		q.Limit = queryRows
 	}
-	q.Continue = body.Continue
 	return h.container(r, body.Name, func(_ *engine.DB, c *engine.Container) (any, error) {
 		ctx, done, err := h.reading(r.Context())
 		if err != nil {
@@ -376,6 +384,28 @@ func (h *handler) serveQuery(r *http.Request) (any, error) {
 		stats := result.Stats()
 		v.Ran, v.Stats, v.Elapsed = true, &stats, float64(stats.Elapsed)/float64(time.Millisecond)
 		v.Continue = result.Continue()
+		switch {
+		case left > 0 && len(v.Rows) >= left:
+			v.Continue = ""
+		case left > 0 && v.Continue != "":
+			v.Continue = strconv.Itoa(left-len(v.Rows)) + behindLeft + v.Continue
+		}
 		return v, nil
 	})
+}
+
+// behindLeft stands in the continuation of a query that has a limit of its own, between how many results are left of it and the
+// continuation of the store.
+const behindLeft = ":"
+
+// cutLeft takes the continuation of a query with a limit apart. Without one all is left.
+func cutLeft(text string, limit int) (left int, inner string, err error) {
+	if text == "" {
+		return limit, "", nil
+	}
+	before, inner, _ := strings.Cut(text, behindLeft)
+	if left, err = strconv.Atoi(before); err != nil || left <= 0 || left >= limit || inner == "" {
+		err = fmt.Errorf("%w: not what a query with a limit of %d gave", engine.ErrBadContinuation, limit)
+	}
+	return left, inner, err
 }
