@@ -173,6 +173,76 @@ func TestPage(t *testing.T) {
 	}
 }
 
+// TestPageIsTrue looks at documents that JavaScript would change, and at the answer to a query of a container that is not
+// shown any more.
+func TestPageIsTrue(t *testing.T) {
+	db, c := openTest(t, nil, 0)
+	for id, more := range map[string]string{
+		"big": `"n":9007199254740993`, "huge": `"n":1e400`, "order": `"n":1,"7":2`, "plain": `"n" : {"a": [1, "x \" y", "é\n"]}`,
+	} {
+		put(t, c, fmt.Sprintf(`{"id":"%s","k":"k",%s}`, id, more))
+	}
+	d, err := db.CreateContainer(t.Context(), "d", engine.ContainerDef{PartitionKey: []string{"/k"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	put(t, d, `{"id":"other","k":"k"}`)
+	ctx, p, _ := browse(t, &Options{}, db, chromium.View{Width: 1600, Height: 900})
+	choose := func(name string) string {
+		return `do (s => { s.value = '` + name + `'; s.dispatchEvent(new Event('change')) })(document.getElementById('container'))`
+	}
+	show := func(id, is string) []string {
+		return []string{
+			`do [...document.querySelectorAll('#items-out button')].find(b => b.title === '` + id + `').click()`,
+			`document.getElementById('item-title').textContent === '` + id + `' && document.getElementById('item-body').textContent === ` + is,
+		}
+	}
+	steps(t, ctx, p,
+		`document.querySelectorAll('#container option').length === 2`,
+		choose("c"),
+		`do location.hash = '#items'`,
+		`do document.getElementById('items-key').value = '"k"'`,
+		`do document.getElementById('items-form').requestSubmit()`,
+		`document.querySelectorAll('#items-out tbody tr').length === 4`,
+	)
+	steps(t, ctx, p, show("big", `'{"id":"big","k":"k","n":9007199254740993}'`)...)
+	steps(t, ctx, p, show("huge", `'{"id":"huge","k":"k","n":1e400}'`)...)
+	steps(t, ctx, p, show("order", `'{"id":"order","k":"k","n":1,"7":2}'`)...)
+	steps(t, ctx, p, show("plain", `JSON.stringify({id: 'plain', k: 'k', n: {a: [1, 'x " y', 'é\n']}}, null, 2)`)...)
+	steps(t, ctx, p,
+		`do location.hash = '#query'`,
+		// The first answer waits; done says that the page has seen it.
+		`do (() => {
+			const real = window.fetch;
+			window.fetch = async (...of) => {
+				const r = await real(...of);
+				if (of[0] !== 'api/query' || window.letGo) return r;
+				const json = r.json.bind(r);
+				r.json = async () => { const v = await json(); setTimeout(() => window.done = true, 0); return v; };
+				await new Promise(ok => window.letGo = ok);
+				return r;
+			};
+		})()`,
+		`do document.getElementById('query-text').value = "SELECT * FROM c WHERE c.id = 'big'"`,
+		`do document.getElementById('query-form').requestSubmit()`,
+		`window.letGo !== undefined`,
+		choose("d"),
+		`document.getElementById('query-state').textContent === '' && !document.getElementById('query-out').hasAttribute('aria-busy')`,
+		`do document.getElementById('query-text').value = 'SELECT * FROM c'`,
+		`do document.getElementById('query-form').requestSubmit()`,
+		`document.querySelector('#query-out .wide tbody').textContent.includes('other')`,
+		`do window.letGo()`,
+		`window.done === true`,
+	)
+	var shown string
+	if err := p.Eval(ctx, `document.querySelector('#query-out .wide tbody').textContent`, &shown); err != nil || !strings.Contains(shown, "other") {
+		t.Errorf("the results of d are %q, %v", shown, err)
+	}
+	if faults := p.Faults(); len(faults) != 0 {
+		t.Errorf("faults: %q", faults)
+	}
+}
+
 // TestPageWithoutLoad looks at a store that is open for reading only, of which documents
 // are not to be seen, and at one without containers.
 func TestPageWithoutLoad(t *testing.T) {

@@ -127,7 +127,8 @@ function choose(name) {
   for (const id of ['query-out', 'items-out', 'items-next']) $(id).replaceChildren();
   unweighed('Choose a partition: this says what each side would hold. A click with Shift takes the place under the pointer.');
   $('item').hidden = true;
-  state.again = 0; // the answers for another container are not shown
+  state.again++; // the answers for another container are not shown
+  $('query-out').removeAttribute('aria-busy'); $('query-state').textContent = '';
 }
 
 const pageOfParts = 20;
@@ -285,12 +286,20 @@ async function listItems(from = $('items-from').value) {
   } catch (err) { failed($('items-error'), err); $('items-out').replaceChildren(); next(); }
 }
 
+// laidOut returns a document with a line for each member, or as it is if JavaScript would make another one of it: numbers
+// that it cannot hold, names that it puts in another order.
+function laidOut(text) {
+  try {
+    const v = JSON.parse(text), tight = text.replace(/("(?:[^"\\]|\\.)*")|\s+/g, (_, string) => string ?? '');
+    return JSON.stringify(v) === tight ? JSON.stringify(v, null, 2) : text;
+  } catch { return text; }
+}
+
 async function showItem(key, id) {
   failed($('items-error'));
   try {
     const v = await ask('api/item', {name: state.name, key, id});
-    let text = v.text ?? '';
-    try { text = JSON.stringify(JSON.parse(text), null, 2); } catch { text = text || v.base64; }
+    const text = v.text ? laidOut(v.text) : v.base64 ?? '';
     $('item').hidden = false;
     $('item-title').textContent = id;
     $('item-meta').textContent = `key ${v.key}, ${count(v.bytes)} bytes, etag ${v.etag}, sequence ${v.seq}, written ${when(v.modified)} UTC${v.expires ? ', expires ' + when(v.expires) : ''}, read for ${v.charge.toFixed(1)} RU`;
