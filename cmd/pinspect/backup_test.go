@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -41,6 +43,17 @@ func TestBackupAndRestore(t *testing.T) {
 	fails(t, exitFindings, "ends in the middle", "restore", filepath.Join(dir, "x"), full, "--check")
 	fails(t, exitFindings, "ends in the middle", "restore", filepath.Join(dir, "x"), full)
 	fails(t, exitFindings, "ends in the middle", "backup", s.dir, "--since", full, "-o", filepath.Join(dir, "y"))
+	check(t, errors.Join(os.WriteFile(full, whole, 0o600), os.WriteFile(next, nil, 0o600)))
+	for _, files := range [][]string{{full, next}, {next, full}, {full, "-"}, {"-"}} {
+		for _, flags := range [][]string{nil, {"--check"}} {
+			args := slices.Concat([]string{"restore", filepath.Join(dir, "x")}, files, flags)
+			var out, errs bytes.Buffer
+			status := execute(t.Context(), args, &environment{stdin: strings.NewReader(""), stdout: &out, stderr: &errs})
+			if status != exitFindings || !strings.Contains(errs.String(), "it is empty") || out.Len() > 0 {
+				t.Errorf("%q: status %d\n%s%s", args, status, &out, &errs)
+			}
+		}
+	}
 	names, err := os.ReadDir(dir)
 	check(t, err)
 	if len(names) != 3 {

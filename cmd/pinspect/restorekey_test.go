@@ -45,6 +45,8 @@ func TestRestoreKey(t *testing.T) {
 	stream, err := os.ReadFile(monday)
 	check(t, err)
 	check(t, os.WriteFile(cut, stream[:len(stream)-9], 0o600))
+	empty := filepath.Join(t.TempDir(), "empty")
+	check(t, os.WriteFile(empty, nil, 0o600))
 	for _, test := range []struct {
 		status int
 		args   []string
@@ -57,6 +59,7 @@ func TestRestoreKey(t *testing.T) {
 		{2, []string{"restore-key", dir, "cities", `["C1","x"]`, monday}, "levels"},
 		{exitFindings, []string{"restore-key", dir, "cities", `"nowhere"`, monday}, "no item"},
 		{exitFindings, []string{"restore-key", dir, "cities", `"C1"`, cut, "--replace"}, "ends in the middle"},
+		{exitFindings, []string{"restore-key", dir, "cities", `"C1"`, monday, empty, "--replace"}, "it is empty"},
 		{exitCannotOpen, []string{"restore-key", dir, "cities", `"C1"`, monday + ".absent"}, "absent"},
 	} {
 		r := pinspect(t, test.args...)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/internal/cli"
+	"github.com/cleavestore/cleave/internal/fault"
 	"github.com/cleavestore/cleave/internal/humanize"
 )
 
@@ -40,7 +41,8 @@ type Concatenation struct {
 	name  string   // of the present one
 	from  io.Reader
 	shut  func() error
-	read  int64
+	begun int64 // of read, before the present one
+	read  int64 // bytes of all
 }
 
 // NewConcatenation reads the files with these names; - is standard input. doing is what the
@@ -52,14 +54,15 @@ func NewConcatenation(env *Environment, doing string, names []string) *Concatena
 // Name tells errors where the input is.
 func (c *Concatenation) Name() string { return c.input }
 
-// Read implements io.Reader.
+// Read implements io.Reader. An empty file is damage: without the error its backup would
+// be left out unseen.
 func (c *Concatenation) Read(p []byte) (int, error) {
 	for {
 		if c.from == nil {
 			if len(c.names) == 0 {
 				return 0, io.EOF
 			}
-			c.name, c.names = c.names[0], c.names[1:]
+			c.name, c.names, c.begun = c.names[0], c.names[1:], c.read
 			if c.name == "-" {
 				c.from, c.shut = c.env.Stdin, func() error { return nil }
 			} else {
@@ -79,6 +82,9 @@ func (c *Concatenation) Read(p []byte) (int, error) {
 		c.Close()
 		if n > 0 {
 			return n, nil
+		}
+		if c.read == c.begun {
+			return 0, fault.Corrupt(c.name, 0, "it is empty")
 		}
 	}
 }
