@@ -402,3 +402,58 @@ func TestSequenceOrder(t *testing.T) {
 	_, _, err := replay(fs, st, o)
 	wantCorrupt(t, err, name(1), fileHeaderBytes+48, "sequence 1 twice")
 }
+
+// TestDamageAfterRotate: after Rotate no record follows those of the sealed file, and damage
+// to them is found: by the mark of the seal, and in a log that was closed also to the seal,
+// by the noted length of the file that follows.
+func TestDamageAfterRotate(t *testing.T) {
+	for _, files := range []int{1, 3} { // sealed ones
+		mem, st, o := newMem(t), State{}, smallOptions(1)
+		l, _ := mustOpen(t, mem, &st, o)
+		var all []entry
+		for i := range 5 * files {
+			e, pos := put(t, l, 1, filler(i, 40))
+			must(t, l.Wait(pos, false))
+			if all = append(all, e); i%5 == 4 {
+				must(t, l.Rotate())
+			}
+		}
+		must(t, l.Vouch())
+		killed, open := mem.Kill(), st
+		mustClose(t, l, &st)
+		for number := uint64(1); number <= uint64(files); number++ {
+			sound, err := mem.ReadFile(name(number))
+			must(t, err)
+			list := spans(t, sound)
+			for _, s := range list {
+				seal := s.entry.typ == 0
+				for off := s.off; off < s.end; off++ {
+					damaged := slices.Clone(sound)
+					damaged[off] ^= 1
+					must(t, errors.Join(mem.WriteFile(name(number), damaged), killed.WriteFile(name(number), damaged)))
+					what := fmt.Sprintf("%d files, byte %d of file %d", files, off, number)
+					_, _, err := replay(mem, st, o)
+					wantCorrupt(t, err, name(number), s.off, what)
+					got, _, err := replay(killed, open, o)
+					if seal && number == uint64(files) {
+						must(t, err) // it looks like a torn write, and no record is missing
+						wantEntries(t, got, all)
+					} else {
+						wantCorrupt(t, err, name(number), s.off, what+", not closed")
+					}
+				}
+			}
+			must(t, errors.Join(mem.WriteFile(name(number), sound), killed.WriteFile(name(number), sound)))
+		}
+		for _, image := range []*vfs.Mem{mem.Crash(vfs.CrashOptions{}), killed.Crash(vfs.CrashOptions{})} {
+			got, _ := mustReplay(t, image, open, o)
+			wantEntries(t, got, all)
+		}
+		got, rec := mustReplay(t, mem.Crash(vfs.CrashOptions{}), st, o)
+		wantEntries(t, got, all)
+		info, err := ReadFile(mem, logDir, rec.NextFile-1, fileHeaderBytes, func(*Record) error { return nil })
+		if must(t, err); rec.TornFile != 0 || !info.Vouches {
+			t.Errorf("%+v, the last file %+v", rec, info)
+		}
+	}
+}

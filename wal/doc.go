@@ -32,8 +32,8 @@
 //     never verify as a record.
 //  3. The first record of a file is written after the file before it is sealed,
 //     and a file is synced after those before it were. So a mark that says that
-//     records of a file were synced vouches for the files before it. The first
-//     file behind that one that is not whole ends the log.
+//     records of a file were synced vouches for the files before it, and so does a
+//     noted length. The first file behind that one that is not whole ends the log.
 //  4. What lies below a record's mark was durable before the record was
 //     written. So a record that does not verify below the mark of one that
 //     does is damage, never the trace of a crash.
@@ -67,6 +67,6 @@
 //
 // A payload is at most 1 GiB, a record counts at most 2^24-1 sequences, and
 // decay of the newest records, which no mark covers yet, cannot be told from a
-// torn write: Vouch and Close narrow that window. Checksums find accidents,
+// torn write: Vouch, Rotate and Close narrow that window. Checksums find accidents,
 // not attackers.
 package wal

@@ -21,8 +21,8 @@ type FileInfo struct {
 	Records int64  // good ones
 	LastSeq uint64 // highest sequence in a record
 	Sealed  bool   // the file is full: its last record is a seal
-	// Vouches says that some of its records were synced, and so all of the files
-	// before it.
+	// Vouches says that its length is noted or some of its records were synced, and so
+	// were all of the files before it.
 	Vouches bool
 	// What lies at Length if that is not a clean end: a torn write, or one
 	// that is under way.
@@ -57,7 +57,7 @@ func ReadFile(fs vfs.FS, dir string, n uint64, length int64, fn func(*Record) er
 	}
 	f := &s.found
 	info.Length, info.Mark, info.Records, info.LastSeq, info.Sealed = f.end, f.mark, f.records, f.lastSeq, f.sealed
-	info.Vouches, info.TornBytes, info.TornReason = f.mark > fileHeaderBytes, f.torn, f.reason
+	info.Vouches, info.TornBytes, info.TornReason = length >= 0 || f.mark > fileHeaderBytes, f.torn, f.reason
 	if length >= 0 && err == nil && f.end == length {
 		s.limit = s.size
 		info.Dropped, err = s.dropped(context.Background())

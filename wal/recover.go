@@ -198,14 +198,19 @@ func (r *reader) open(n uint64) (*scanner, error) {
 }
 
 // findTail returns the index of the last file with records in it, and of the last one
-// that vouches for all before it. A file vouches if its length is noted, or if a mark
-// says that some of its records were synced: they are synced only after the files before
-// it are sealed and synced. A power cut may have torn each file from the vouching one
-// on. The files after the tail were made ahead.
+// that vouches for all before it. A file vouches if its length is noted, also without
+// records: Close notes it when the files before it are sealed and synced, and Recover
+// notes all files. Or it vouches by a mark that says that some of its records were synced:
+// they are synced only after the files before it are sealed and synced. A power cut may
+// have torn each file from the vouching one on. The files after the tail were made ahead.
 func (r *reader) findTail(numbers []uint64) (tail, vouching int, err error) {
 	for i := len(numbers) - 1; i > 0; i-- {
-		if length := noted(r.state, numbers[i]); length > fileHeaderBytes {
-			return max(tail, i), i, nil
+		length := noted(r.state, numbers[i])
+		if length >= 0 {
+			vouching = max(vouching, i)
+		}
+		if length > fileHeaderBytes || length < 0 && i < vouching { // noted, or sealed
+			return max(tail, i), vouching, nil
 		} else if length >= 0 {
 			continue
 		}
@@ -229,7 +234,7 @@ func (r *reader) findTail(numbers []uint64) (tail, vouching int, err error) {
 			return tail, i, nil
 		}
 	}
-	return tail, 0, nil
+	return tail, vouching, nil
 }
 
 // file reads one file. durable says that a later file vouches for it, last that no

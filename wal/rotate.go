@@ -1,11 +1,16 @@
 package wal
 
 // Rotate seals the file that takes records, unless the file has none, and goes on to the
-// next one. When it returns nil the sealed file is complete and durable. After an error
-// that matches fault.ErrDiskFull a later call makes it so.
+// next one. When it returns nil the sealed file is complete and durable, and its seal
+// vouches for what was appended before the call: no record may come to the next file for
+// long, and a copy of the log may end with the sealed one. After an error that matches
+// fault.ErrDiskFull a later call makes it so.
 func (l *Log) Rotate() error {
 	for {
 		if err := l.MakeFile(); err != nil {
+			return err
+		}
+		if err := l.Sync(); err != nil {
 			return err
 		}
 		l.mu.Lock()

@@ -310,7 +310,7 @@ func (w *logView) newStream(id wal.Stream) *streamRow {
 	return s
 }
 
-// unsealed looks for files that end without a seal although a later one has
+// unsealed looks for files that end without a seal although a later one is noted or has
 // records that were synced: that is done after the files before it were sealed and
 // synced. A writer may have sealed a file since it was read, so
 // it is read again.

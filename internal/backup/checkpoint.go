@@ -19,9 +19,10 @@ import (
 //  1. Until step 4 no container is made or dropped, no partition is replaced, no set of
 //     files changes and no log file is released. Reads and writes go on.
 //  2. The files of each partition are linked, and its manifest is noted.
-//  3. The log goes on to its next file and is synced. The files before that are linked. They
-//     hold all that is not in the files of step 2, so files and log together are the store
-//     at one sequence.
+//  3. The log is synced, goes on to its next file and is synced again, so that the last seal
+//     vouches for the records before it. The files before that are linked. They hold
+//     all that is not in the files of step 2, so files and log together are the store at one
+//     sequence.
 //  4. The operations that step 1 held back go on.
 //  5. The manifests of partitions are written and all directories synced.
 //  6. Commit point: the store manifest of the checkpoint.
