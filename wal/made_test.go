@@ -96,6 +96,38 @@ func TestCutLiveLog(t *testing.T) {
 	}
 }
 
+// TestReplaceMadeAhead: a file that was made ahead, and is too small, keeps its name until
+// the larger one has it: a reader that has listed it meets no missing file. Where the disk
+// has no room for both, the small one goes first.
+func TestReplaceMadeAhead(t *testing.T) {
+	for _, full := range []bool{false, true} {
+		mem, o, st := newMem(t), smallOptions(1), State{}
+		fs := vfs.NewFaulty(mem)
+		l, _ := mustOpen(t, fs, &st, o)
+		first, pos := put(t, l, 1, "first")
+		must(t, errors.Join(l.Wait(pos, true), l.MakeSpare(t.Context())))
+		const huge = 300 << 10
+		if full {
+			mem.SetCapacity(minFileBytes + fitting(recordBytes(huge))) // the first file and the larger one
+		}
+		made := false
+		fs.SetHook(func(c vfs.Call) error {
+			made = made || c.Op == vfs.OpCreate
+			if _, err := mem.Stat(name(2)); err != nil && !full {
+				t.Errorf("before %+v: %v", c, err)
+			}
+			return nil
+		})
+		e, pos := put(t, l, 1, filler(1, huge))
+		must(t, l.Wait(pos, true))
+		if !made || l.Newest() != 2 {
+			t.Errorf("full %v: made %v, file %d", full, made, l.Newest())
+		}
+		got, _ := mustReplay(t, mem, st, o)
+		wantEntries(t, got, []entry{first, e})
+	}
+}
+
 // TestCutMadeAhead: a file that was made ahead and has no records is no shorter
 // either.
 func TestCutMadeAhead(t *testing.T) {

@@ -153,21 +153,34 @@ func (m *maker) prepare(size int64, fill bool) error {
 	}
 	size = fitting(size)
 	f := m.next.Swap(nil) // so that take does not get it meanwhile
-	if f != nil && f.size < size {
-		// The size in its header could not be changed in one piece.
-		if err := m.unmakeLocked(f); err != nil {
-			return err
-		}
-		f = nil
+	var err error
+	switch {
+	case f == nil:
+		f, err = m.makeFitLocked(size, fill)
+	case f.size < size:
+		f, err = m.replaceLocked(f, size, fill)
 	}
-	if f == nil {
-		var err error
-		if f, err = m.makeFitLocked(size, fill); err != nil {
-			return err
+	if err == nil {
+		m.next.Store(f)
+	}
+	return err
+}
+
+// replaceLocked makes a larger file in place of one that was made ahead, whose header could
+// not be changed in one piece. The name is there all the time, for a reader that has listed
+// it, unless the space of the old file is needed.
+func (m *maker) replaceLocked(old *file, size int64, fill bool) (*file, error) {
+	m.number = old.number
+	if err := old.Close(); err != nil {
+		return nil, err
+	}
+	f, err := m.makeFitLocked(size, fill)
+	if errors.Is(err, fault.ErrDiskFull) {
+		if err = m.log.fs.Remove(path.Join(m.log.dir, FileName(old.number))); err == nil {
+			f, err = m.makeFitLocked(size, fill)
 		}
 	}
-	m.next.Store(f)
-	return nil
+	return f, err
 }
 
 // makeFitLocked makes the next file while a caller waits for it. It has at least size
