@@ -110,12 +110,17 @@ func (c *Checker) dropped(t *lsm.Tree) bool {
 }
 
 // Log reads the log with these options. It reads again if log files were released
-// meanwhile.
+// meanwhile, and reports what it has met twice: a writer may have given a file without
+// records another name since it was listed.
 func (c *Checker) Log(o wal.Options) {
-	for !c.done() {
+	for met := ""; !c.done(); {
 		read, err := c.readLog(o)
 		if err != nil {
 			if now, _ := c.logState(); now.First != read.First || !slices.Equal(now.Closed, read.Closed) {
+				continue
+			}
+			if err.Error() != met {
+				met = err.Error()
 				continue
 			}
 		}

@@ -89,3 +89,30 @@ func TestFindings(t *testing.T) {
 		}
 	}
 }
+
+// renamedFS has no log file at its first opens.
+type renamedFS struct {
+	vfs.FS
+	opens, missing int
+}
+
+func (f *renamedFS) Open(name string) (vfs.File, error) {
+	if path.Dir(name) == manifest.LogDir {
+		if f.opens++; f.opens <= f.missing {
+			name += ".gone"
+		}
+	}
+	return f.FS.Open(name)
+}
+
+// TestLogLooksTwice: what a second look at the log does not find is no damage.
+func TestLogLooksTwice(t *testing.T) {
+	for missing, want := range []int{0, 0, 1} {
+		fs, found := &renamedFS{FS: store(t), missing: missing}, 0
+		c := New(t.Context(), fs, false, func(string, int64, string) { found++ })
+		c.Log(wal.Options{StoreID: storeID})
+		if found != want {
+			t.Errorf("missing at %d opens: %d findings, want %d", missing, found, want)
+		}
+	}
+}
