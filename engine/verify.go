@@ -18,10 +18,10 @@ type Finding = verify.Finding
 // Verify reads the whole store and yields what is wrong with it. It checks the checksum
 // of every byte, the order of items, their place in the range of their partition, every
 // locator entry, every term of the indexes, the stored lists of overwritten versions,
-// the log, the manifests, and that there are no unknown files. It may run on a store in
-// use, beside a writer in another process too; then it checks the files that each
-// partition has when Verify reaches it. Only the last pair can have an error: the
-// verification could not go on.
+// the log, the manifests, and that the files are there, at their length, and no others. It
+// may run on a store in use, beside a writer in another process too; then it checks the
+// files that each partition has when Verify reaches it. Only the last pair can have an
+// error: the verification could not go on.
 func (db *DB) Verify(ctx context.Context) iter.Seq2[Finding, error] {
 	return func(yield func(Finding, error) bool) {
 		state, call, err := db.enterNewest(ctx)

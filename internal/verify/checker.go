@@ -13,8 +13,10 @@ package verify
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
+	"maps"
 	"path"
 	"slices"
 
@@ -77,6 +79,9 @@ func (c *Checker) Partition(t *lsm.Tree, siblings iter.Seq[*lsm.Tree]) {
 		return
 	}
 	unknown, err := t.UnknownFiles()
+	if err == nil {
+		err = c.listed(t)
+	}
 	if err != nil {
 		if !c.dropped(t) {
 			c.report.Failed(c.fs.Path(t.Dir), err)
@@ -86,6 +91,56 @@ func (c *Checker) Partition(t *lsm.Tree, siblings iter.Seq[*lsm.Tree]) {
 	for _, name := range unknown {
 		c.report(c.fs.Path(name), -1, "no manifest names this file")
 	}
+}
+
+// listed reports files that the newest manifest of a partition names and that are not there,
+// or not as long as it says: the check of the open ones reads them through their descriptors,
+// whatever became of their names. It passes over those that were not there at the open, which
+// that check reports.
+func (c *Checker) listed(t *lsm.Tree) error {
+	m, err := manifest.LoadNewest[manifest.Files](c.fs, t.Dir, manifest.PartitionKind)
+	if err != nil {
+		return err
+	}
+	wrong := make(map[uint64]string)
+	for _, r := range m.Runs {
+		for _, f := range r.Files {
+			switch info, err := c.fs.Stat(segmentName(t, f.Number)); {
+			case errors.Is(err, fault.ErrMissing):
+				wrong[f.Number] = "the manifest names this file, and it is not there"
+			case err != nil:
+				return err
+			case info.Size != f.Size:
+				wrong[f.Number] = fmt.Sprintf("it has %d bytes, the manifest says %d", info.Size, f.Size)
+			}
+		}
+	}
+	if len(wrong) == 0 {
+		return nil
+	}
+	// A writer may have let files go since the manifest was read.
+	if m, err = manifest.LoadNewest[manifest.Files](c.fs, t.Dir, manifest.PartitionKind); err != nil {
+		return err
+	}
+	present, release := t.PinVersion()
+	defer release()
+	for _, r := range present.Runs {
+		for _, f := range r.Files {
+			if f.Broken() != nil {
+				delete(wrong, f.Ref.Number)
+			}
+		}
+	}
+	for _, number := range slices.Sorted(maps.Keys(wrong)) {
+		if m.Lists(number) && !c.dropped(t) {
+			c.report(c.fs.Path(segmentName(t, number)), -1, wrong[number])
+		}
+	}
+	return nil
+}
+
+func segmentName(t *lsm.Tree, number uint64) string {
+	return path.Join(t.Dir, manifest.SegmentName(number))
 }
 
 // sharers names the other partitions that share a damaged file.
