@@ -24,6 +24,8 @@ const (
 	// handed it over. That thread may be in a system call of another goroutine by then, such as
 	// a sync, and the read is not complete until the call ends.
 	late = 20 * time.Millisecond
+	// sweepEvery is how often reads are looked for that were left to the kernel.
+	sweepEvery = time.Second
 )
 
 // Of the interface of the kernel, include/uapi/linux/io_uring.h.
@@ -73,6 +75,9 @@ type ring struct {
 	free chan int      // indexes of reads
 	lead chan struct{} // has an element if nobody leads
 
+	after    func(time.Duration, func()) // calls a function later
+	sweeping bool                        // sweep is to be called; guarded by stranded
+
 	submitting  sync.Mutex // guards what follows
 	head, tail  *uint32
 	mask        uint32
@@ -115,6 +120,25 @@ func strand(r *ring, n int) {
 	}
 	if stranded.reads[r] += n; stranded.reads[r] == 0 {
 		delete(stranded.reads, r)
+	} else if !r.sweeping {
+		r.sweeping = true
+		r.after(sweepEvery, r.sweep)
+	}
+}
+
+// sweep takes the results of a ring that is kept. Perhaps nobody reads by it any more, since
+// its store is closed. sweep is called again and again until the ring is not kept.
+func (r *ring) sweep() {
+	select {
+	case <-r.lead:
+		r.reap()
+		r.lead <- struct{}{}
+	default: // the one who leads takes them
+	}
+	stranded.Lock()
+	defer stranded.Unlock()
+	if r.sweeping = stranded.reads[r] > 0; r.sweeping {
+		r.after(sweepEvery, r.sweep)
 	}
 }
 
@@ -233,7 +257,7 @@ func (r *ring) submit(fd int32, at int, off int64) bool {
 	}
 }
 
-// reap wakes the readers whose results are there. Only the leader calls it.
+// reap wakes the readers whose results are there. Only the leader and sweep call it.
 func (r *ring) reap() {
 	for i := *r.first; i != atomic.LoadUint32(r.last); i++ {
 		c := &r.results[i&r.resultMask]
@@ -293,6 +317,7 @@ func open() (*ring, error) {
 		return nil, errors.Join(err, f.Close())
 	}
 	r := &ring{fd: int(fd), file: f, free: make(chan int, entries), lead: make(chan struct{}, 1)}
+	r.after = func(d time.Duration, f func()) { time.AfterFunc(d, f) }
 	if r.conn, err = f.SyscallConn(); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}

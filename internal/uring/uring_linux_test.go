@@ -5,9 +5,11 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -196,6 +198,46 @@ func TestLeft(t *testing.T) {
 	defer stranded.Unlock()
 	if _, kept := stranded.reads[r]; kept {
 		t.Error("the ring is kept for nothing")
+	}
+}
+
+// TestLeftByAll: a ring with a read that was left to the kernel is given back when the read
+// is complete, also if nobody reads by the ring any more.
+func TestLeftByAll(t *testing.T) {
+	r, err := open()
+	if err != nil {
+		t.Log("io_uring is forbidden here")
+		return
+	}
+	var due func()
+	begun := 0
+	r.after = func(_ time.Duration, f func()) { due, begun = f, begun+1 }
+	s := Rings{list: []*ring{r}}
+	s.once.Do(func() {})
+	from, to, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _, _ = from.Close(), to.Close() }()
+	for range 3 {
+		if s.ReadAt(from, make([]byte, 5), 0) {
+			t.Error("read from an empty pipe")
+		}
+	}
+	if due(); begun != 2 || len(r.free) != entries-3 {
+		t.Errorf("%d sweeps begun, want the first and the next; %d places are free", begun, len(r.free))
+	}
+	if _, err := to.Write(make([]byte, 3*5)); err != nil {
+		t.Fatal(err)
+	}
+	for len(r.free) < entries { // else the test ends with its time
+		due()
+		runtime.Gosched()
+	}
+	stranded.Lock()
+	defer stranded.Unlock()
+	if _, kept := stranded.reads[r]; kept || r.sweeping {
+		t.Errorf("the ring is kept: %t, sweeps go on: %t", kept, r.sweeping)
 	}
 }
 
