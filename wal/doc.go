@@ -61,7 +61,8 @@
 // each time. It ends the log at the first record that does not verify if no mark vouches
 // for it, and fails with a *fault.CorruptionError otherwise. A reader beside the owner
 // does not call PrepareRecovery: it sets Options.Unsettled and calls nothing but Recover.
-// Before Recover calls the end of such a file damage it reads once more what lies there.
+// Before Recover calls the end of such a file damaged or torn it reads once more what lies
+// there.
 //
 // # Limits
 //

@@ -334,7 +334,12 @@ func (r *reader) ahead(n uint64, records bool) error {
 		if err := s.whole(); err != nil {
 			return err
 		}
-		if _, _, err := s.next(); err != nil {
+		_, _, err := s.next()
+		if err == nil && s.found.reason != "" && r.opts.Unsettled { // it may have been written since
+			s.again()
+			_, _, err = s.next()
+		}
+		if err != nil {
 			return err
 		}
 		if s.found.reason != "" && r.result.TornFile == 0 {
@@ -375,20 +380,23 @@ func (r *reader) verify(s *scanner) error {
 // may have written the record since its place was read, and synced it before it wrote the
 // one that vouches for it. So what is not there at the second look is damage. In a file that
 // nobody writes to, the second look finds what the first one found, and the verdict stays.
+// Beside a writer, what looks torn is looked at again too: it may have been written since.
 func (r *reader) toEnd(s *scanner, read func() error) error {
 	var verdict error
-	for {
+	for again := false; ; again = true {
 		end := s.found.end
 		if err := read(); err != nil {
 			return err
 		}
-		if verdict != nil && s.found.end == end {
+		same := again && s.found.end == end
+		if verdict != nil && same {
 			return verdict
 		}
 		if err := s.beyond(r.ctx); err != nil {
 			return err
 		}
-		if verdict = s.judge(); verdict == nil {
+		verdict = s.judge()
+		if verdict == nil && (same || s.found.reason == "" || !r.opts.Unsettled) {
 			return nil
 		}
 		s.again()

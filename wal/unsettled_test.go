@@ -164,6 +164,72 @@ func TestRecoverWhileWriting(t *testing.T) {
 	}
 }
 
+// TestUnsettledWhileWriting: records that one write has put where a reader found the end are
+// no torn write, though it meets those behind the first before it meets the first.
+func TestUnsettledWhileWriting(t *testing.T) {
+	mem, st, o := newMem(t), State{}, smallOptions(1)
+	o.FirstFileBytes, o.MaxFileBytes = 1<<20, 1<<20 // the search beyond reads anew: the window is smaller
+	l, _ := mustOpen(t, mem, &st, o)
+	var all []entry
+	write := func(n int) []byte {
+		var last Position
+		for range n {
+			e, pos := put(t, l, 1, filler(len(all), 40))
+			all, last = append(all, e), pos
+		}
+		must(t, l.Wait(last, false))
+		data, err := mem.ReadFile(name(1))
+		must(t, err)
+		return data
+	}
+	write(10)
+	must(t, l.Sync())
+	stop := l.mu.offset
+	before := write(0)
+	before[stop+1024] = 1 // a page with data: the search goes through it
+	after := write(5)
+	must(t, mem.WriteFile(name(1), before))
+	faulty, reads := vfs.NewFaulty(mem), 0
+	faulty.SetHook(func(c vfs.Call) error {
+		if c.Op == vfs.OpRead {
+			if reads++; reads == 3 { // the header, the records, the search beyond
+				return mem.WriteFile(name(1), after)
+			}
+		}
+		return nil
+	})
+	got, rec := mustReplay(t, faulty, st, unsettled(2))
+	if wantEntries(t, got, all); rec.TornFile != 0 || rec.Dropped != (Dropped{}) {
+		t.Errorf("torn file %d, %q, dropped %+v", rec.TornFile, rec.TornReason, rec.Dropped)
+	}
+	// The first record of a file that is about to be written to is half there.
+	must(t, l.Rotate())
+	write(1)
+	whole, err := mem.ReadFile(name(2))
+	must(t, err)
+	half, empty := slices.Clone(whole), slices.Clone(whole)
+	clear(half[fileHeaderBytes+8:])
+	clear(empty[fileHeaderBytes:])
+	must(t, mem.WriteFile(name(2), empty))
+	reads = 0
+	faulty.SetHook(func(c vfs.Call) error {
+		if c.Op != vfs.OpRead || !strings.HasSuffix(c.Name, FileName(2)) {
+			return nil
+		}
+		switch reads++; reads {
+		case 4: // the header, and no record; the header, and the first record
+			return mem.WriteFile(name(2), half)
+		case 5:
+			return mem.WriteFile(name(2), whole)
+		}
+		return nil
+	})
+	got, rec = mustReplay(t, faulty, st, unsettled(2))
+	if wantEntries(t, got, all[:len(all)-1]); reads != 5 || rec.TornFile != 0 || rec.Dropped != (Dropped{}) {
+		t.Errorf("%d reads, torn file %d, %q, dropped %+v", reads, rec.TornFile, rec.TornReason, rec.Dropped)
+	}
+}
+
 // TestUnsettledAfterLossOfMapped: a sync fails in a file that the writer writes to through
 // memory. A reader beside him finds nothing of what was lost: pages that are mapped would stay
 // in the cache.
