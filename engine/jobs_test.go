@@ -95,6 +95,63 @@ func TestOneKeyIsNotSplit(t *testing.T) {
 	s.check()
 }
 
+// TestRefusedWithoutNeed: a job that was asked for and refused does not keep a partition from
+// being split by itself, unless the store would have cut it in the same way.
+func TestRefusedWithoutNeed(t *testing.T) {
+	s := newSplitStore(t, byK, func(o *Options) { o.MaxPartitionBytes = 20 << 10 })
+	for i := range 90 {
+		s.put(i, "x", strings.Repeat("x", 200))
+	}
+	ctx, p := t.Context(), s.db.partitions()[0]
+	merge, err := s.c.Merge(ctx, p.ID, p.ID)
+	must(t, err)
+	move, err := s.c.MoveBoundary(ctx, p.ID, p.ID, "10")
+	must(t, err)
+	cut, err := s.c.Split(ctx, p.ID, &SplitOptions{At: strings.Repeat("10", 24)})
+	must(t, err)
+	for _, job := range []*ReshapeJob{merge, move, cut} {
+		if err := job.Wait(ctx); !errors.Is(err, ErrRefused) || p.refusedAt.Load() != 0 {
+			t.Errorf("%v: %v, refused at %d", job.Progress().Kind, err, p.refusedAt.Load())
+		}
+	}
+	for i := range 10 {
+		s.put(i, "y", strings.Repeat("x", 200))
+	}
+	s.db.splitLarge(s.db.partitions())
+	if len(s.ids()) != 2 {
+		t.Errorf("partitions %v of %d bytes", s.ids(), p.Version.Load().LiveBytes())
+	}
+	s.check()
+}
+
+// TestRefusedThenEmptied: a partition that held too much of one logical partition is split
+// as any other once that is deleted.
+func TestRefusedThenEmptied(t *testing.T) {
+	s := newSplitStore(t, byK, func(o *Options) { o.MaxPartitionBytes = 10 << 10 })
+	for i := range 100 {
+		s.put(1, fmt.Sprint(i), strings.Repeat("x", 200))
+	}
+	p := s.db.partitions()[0]
+	s.db.splitLarge(s.db.partitions())
+	if p.refusedAt.Load() < 20<<10 {
+		t.Fatalf("refused at %d", p.refusedAt.Load())
+	}
+	for i := range 100 {
+		must(t, s.c.Delete(t.Context(), StringKey("k1"), fmt.Sprint(i), nil))
+	}
+	clear(s.docs)
+	must(t, s.db.Compact(t.Context()))
+	s.db.splitLarge(s.db.partitions())
+	for i := range 60 {
+		s.put(i, "x", strings.Repeat("x", 200))
+	}
+	s.db.splitLarge(s.db.partitions())
+	if len(s.ids()) != 2 {
+		t.Errorf("partitions %v of %d bytes", s.ids(), p.Version.Load().LiveBytes())
+	}
+	s.check()
+}
+
 // TestCancelJob cancels a job that waits and one that prepares.
 func TestCancelJob(t *testing.T) {
 	gate := newGate(vfs.NewMem())

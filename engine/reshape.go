@@ -57,7 +57,7 @@ func (r *reshape) forget(err error) {
 	for _, p := range r.from {
 		if refused := errors.Is(err, splitter.ErrRefused); refused && r.job.load != nil {
 			p.c.loadStats.Rest(&p.loadStats, p.db.uptime())
-		} else if refused {
+		} else if refused && r.job.Progress().Kind == ReshapeSplit && r.job.at == "" && !r.job.midpoint {
 			p.refusedAt.Store(max(1, p.Version.Load().LiveBytes()))
 		}
 		if r.job.auto {

@@ -95,7 +95,11 @@ func (db *DB) splitLarge(parts []*partition) {
 // yet.
 func (db *DB) splitIfLarge(p *partition) *ReshapeJob {
 	policy := splitter.Policy{MaxBytes: db.opts.MaxPartitionBytes}
-	due := policy.Due(splitter.State{Bytes: p.Version.Load().LiveBytes(), Inherits: len(p.Inherited()) > 0, RefusedAt: p.refusedAt.Load()})
+	held := p.Version.Load().LiveBytes()
+	if held <= policy.MaxBytes {
+		p.refusedAt.Store(0) // what filled it then is gone
+	}
+	due := policy.Due(splitter.State{Bytes: held, Inherits: len(p.Inherited()) > 0, RefusedAt: p.refusedAt.Load()})
 	if j := p.queued.Load(); j != nil || !due || p.Dropped.Load() {
 		return j
 	}
