@@ -39,6 +39,29 @@ func (b *Bounds) Holds(k *item.Key) bool {
 	return item.Compare(&b.Lo, k) <= 0 && item.Compare(k, &b.Hi) < 0
 }
 
+// Share guesses how much of what a file holds from one key to another lies within the bounds,
+// from 0 to 1, as if EPKs lay evenly between those of the two keys.
+func (b *Bounds) Share(from, to *item.Key) float64 {
+	same := 0 // bytes that all of these EPKs begin with
+	for same < min(len(from.EPK), len(to.EPK)) && from.EPK[same] == to.EPK[same] {
+		same++
+	}
+	first, last := item.HashOf(from.EPK[same:]), item.HashOf(to.EPK[same:])
+	if first >= last {
+		return 1
+	}
+	at := func(k *item.Key) float64 {
+		switch {
+		case bytes.Compare(k.EPK, from.EPK) <= 0:
+			return 0
+		case bytes.Compare(k.EPK, to.EPK) >= 0:
+			return 1
+		}
+		return float64(item.HashOf(k.EPK[same:])-first) / float64(last-first)
+	}
+	return max(0, at(&b.Hi)-at(&b.Lo))
+}
+
 // Start moves a cursor to the first key within the bounds, or to the last one if reverse
 // is set. nil bounds hold all keys.
 func (b *Bounds) Start(c Positioner, reverse bool) bool {

@@ -148,3 +148,30 @@ func TestAt(t *testing.T) {
 		}
 	}
 }
+
+// TestShare: the share is that of the distance between two keys, from where their EPKs differ on.
+func TestShare(t *testing.T) {
+	at := func(levels int, b ...byte) item.Key {
+		epk := append(b, make([]byte, 16*levels-len(b))...)
+		return item.Key{Hash: item.HashOf(epk), EPK: epk}
+	}
+	tenant := func(b byte) item.Key { return at(2, append(make([]byte, 16), b)...) }
+	for _, c := range []struct {
+		lo, hi, from, to item.Key
+		want             float64
+	}{
+		{at(1), at(1, 0xFF), at(1, 0x10), at(1, 0x30), 1},
+		{at(1), at(1, 0x20), at(1, 0x10), at(1, 0x30), 0.5},
+		{at(1, 0x28), at(1, 0xFF), at(1, 0x10), at(1, 0x30), 0.25},
+		{at(1, 0x18), at(1, 0x20), at(1, 0x10), at(1, 0x30), 0.25},
+		{at(1), at(1, 0x10), at(1, 0x10), at(1, 0x30), 0},
+		{at(1), at(1, 0x20), at(1, 0x10), at(1, 0x10), 1},
+		{at(2), tenant(0x20), tenant(0x10), tenant(0x30), 0.5},
+		{item.Key{}, at(1, 0xFF), item.Key{}, item.Key{}, 1},
+	} {
+		b := Bounds{Lo: c.lo, Hi: c.hi}
+		if got := b.Share(&c.from, &c.to); got != c.want {
+			t.Errorf("from %X to %X within %X and %X: %v, want %v", c.from.EPK, c.to.EPK, c.lo.EPK, c.hi.EPK, got, c.want)
+		}
+	}
+}

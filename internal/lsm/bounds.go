@@ -29,21 +29,21 @@ func (f *File) clipTo(levels int) {
 	}
 }
 
-// estimate sets ref.Part to how much of the file lies within the bounds. It stays unknown
-// if the file's tables are damaged.
+// estimate sets ref.Part to how much of the file lies within the bounds. If the file's
+// tables are damaged it is a guess, so that sizes still fall as partitions are split.
 func (f *File) estimate() error {
 	if f.Clip == nil {
 		return nil
 	}
 	span, err := f.Span(f.Clip.Lo.EPK, f.Clip.Hi.EPK)
-	if Unreadable(err) {
-		_ = f.Met(err)
-		return nil
-	}
-	if err != nil {
+	switch {
+	case err == nil:
+		f.Ref.Part = &manifest.Part{Items: span.Items, RawBytes: span.RawBytes, Bytes: span.Bytes}
+	case !Unreadable(err):
 		return f.Renamed(err)
+	case f.Met(err) != nil && f.Broken() == nil: // of one that cannot be opened nothing is known
+		f.Ref.Part = f.within().Share(f.Clip.Share(&f.Properties().Min, &f.Properties().Max))
 	}
-	f.Ref.Part = &manifest.Part{Items: span.Items, RawBytes: span.RawBytes, Bytes: span.Bytes}
 	return nil
 }
 
@@ -56,30 +56,22 @@ func (f *File) holdsNothing() bool {
 	return item.Compare(&p.Max, &f.Clip.Lo) < 0 || item.Compare(&f.Clip.Hi, &p.Min) <= 0
 }
 
-// SizeWithin estimates the bytes of the file within the bounds.
-func (f *File) SizeWithin() int64 {
+// within estimates how much of the file lies within the bounds.
+func (f *File) within() manifest.Part {
 	if f.Ref.Part != nil {
-		return f.Ref.Part.Bytes
+		return *f.Ref.Part
 	}
-	return f.Ref.Size
+	return manifest.Part{Items: f.Properties().Items, RawBytes: f.Properties().RawBytes, Bytes: f.Ref.Size}
 }
+
+// SizeWithin estimates the bytes of the file within the bounds.
+func (f *File) SizeWithin() int64 { return f.within().Bytes }
 
 // Foreign estimates the bytes of the file outside the bounds.
 func (f *File) Foreign() int64 { return max(0, f.Ref.Size-f.SizeWithin()) }
 
-func (f *File) ItemsWithin() int64 {
-	if f.Ref.Part != nil {
-		return int64(f.Ref.Part.Items)
-	}
-	return int64(f.Properties().Items)
-}
-
-func (f *File) RawBytes() int64 {
-	if f.Ref.Part != nil {
-		return int64(f.Ref.Part.RawBytes)
-	}
-	return int64(f.Properties().RawBytes)
-}
+func (f *File) ItemsWithin() int64 { return int64(f.within().Items) }
+func (f *File) RawBytes() int64    { return int64(f.within().RawBytes) }
 
 // part scales a count of the whole file down to the bounds, by the share of the file's
 // versions that lie within them.

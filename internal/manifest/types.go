@@ -295,6 +295,13 @@ type Part struct {
 	Bytes    int64  `json:"bytes"`     // of the file
 }
 
+// Share returns a part of the part, from 0 to 1 of everything.
+func (p Part) Share(share float64) *Part {
+	return &Part{
+		Items: uint64(float64(p.Items) * share), RawBytes: uint64(float64(p.RawBytes) * share), Bytes: int64(float64(p.Bytes) * share),
+	}
+}
+
 // ID is the random identity of a store, the same in all of its files.
 type ID [16]byte
 

@@ -10,13 +10,15 @@
 // Invariants:
 //
 //  1. The boundary never divides a logical partition.
-//  2. Damage in one file leaves out its run only.
+//  2. Of a run with a damaged file no table is read. Its documents count as if they lay
+//     evenly: so a partition with a single run is cut among its keys too, or not at all.
 //  3. Files stay pinned until Choose or Weigh returns. No lock is held.
 package treecut
 
 import (
 	"sort"
 
+	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/keybounds"
 	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/partmap"
@@ -30,8 +32,11 @@ const itemWeight = 64
 // memoryShare-th of what the files weigh.
 const memoryShare = 8
 
+// guessDepth says into how many parts a damaged file is divided: 2 to the power of it.
+const guessDepth = 5
+
 // Choose returns the boundary within a range that best halves what the trees hold there.
-// If tables cannot be read, it leaves runs with a damaged file out.
+// If tables cannot be read, it guesses what runs with a damaged file hold.
 func Choose(rng partmap.Range, trees []*lsm.Tree) (splitter.Choice, error) {
 	return readable(trees, func(sources []splitter.Source) (splitter.Choice, error) { return splitter.Cut(rng, sources) })
 }
@@ -43,7 +48,7 @@ func Weigh(rng partmap.Range, trees []*lsm.Tree, at partmap.EPK) (splitter.Choic
 }
 
 // readable calls fn with what the trees hold. If tables cannot be read, it calls fn again,
-// without the runs that have a damaged file.
+// with guesses for the runs that have a damaged file.
 func readable(trees []*lsm.Tree, fn func([]splitter.Source) (splitter.Choice, error)) (splitter.Choice, error) {
 	choice, err := present(trees, false, fn)
 	if lsm.Unreadable(err) {
@@ -52,15 +57,17 @@ func readable(trees []*lsm.Tree, fn func([]splitter.Source) (splitter.Choice, er
 	return choice, err
 }
 
-// present calls fn with all runs, or only with those that have no damaged file.
-func present(trees []*lsm.Tree, undamaged bool, fn func([]splitter.Source) (splitter.Choice, error)) (splitter.Choice, error) {
+// present calls fn with all runs. If guess is set, it reads only the tables of those that
+// have no damaged file.
+func present(trees []*lsm.Tree, guess bool, fn func([]splitter.Source) (splitter.Choice, error)) (splitter.Choice, error) {
 	var sources []splitter.Source
 	var files, memory int64
 	for _, t := range trees {
 		v, release := t.PinVersion()
 		defer release()
 		for _, r := range v.Runs {
-			if undamaged && r.Damaged() {
+			if guess && r.Damaged() {
+				sources = append(sources, guessed(r))
 				continue
 			}
 			s, err := newRunSource(r, t.Family.Levels)
@@ -80,6 +87,44 @@ func present(trees []*lsm.Tree, undamaged bool, fn func([]splitter.Source) (spli
 	return fn(sources)
 }
 
+// guessed presents a run as if its documents lay evenly between the first and the last key of
+// each file. Of files that cannot be opened nothing is known.
+func guessed(r *lsm.Run) *splitter.Histogram {
+	h := new(splitter.Histogram)
+	for _, f := range r.Files {
+		p := f.Properties()
+		lo, err := placeOf(&p.Min)
+		hi, failed := placeOf(&p.Max)
+		if err != nil || failed != nil || f.Broken() != nil {
+			continue
+		}
+		if f.Clip != nil && f.Min.Compare(&lo) > 0 {
+			lo = f.Min
+		}
+		if f.Clip != nil && f.Max.Compare(&hi) < 0 {
+			hi = f.Max
+		}
+		spread(h, partmap.Range{Min: lo, Max: hi}, f.RawBytes()+itemWeight*f.ItemsWithin(), guessDepth)
+	}
+	return h
+}
+
+// spread puts weight evenly over a range: halves of it depth times, if it is wide enough.
+func spread(h *splitter.Histogram, r partmap.Range, weight int64, depth int) {
+	mid := partmap.Midpoint(r)
+	if depth == 0 || mid == r.Min {
+		h.Add(r.Min, weight)
+		return
+	}
+	spread(h, partmap.Range{Min: r.Min, Max: mid}, weight/2, depth-1)
+	spread(h, partmap.Range{Min: mid, Max: r.Max}, weight-weight/2, depth-1)
+}
+
+// placeOf returns what tables have of the EPK of a key: all but the last 8 bytes.
+func placeOf(k *item.Key) (partmap.EPK, error) {
+	return partmap.EPKFromBytes(k.EPK[:max(0, len(k.EPK)-8)])
+}
+
 // memoryHistogram returns where in the key space the documents in the memtables lie.
 func memoryHistogram(t *lsm.Tree) *splitter.Histogram {
 	h := new(splitter.Histogram)
@@ -92,8 +137,7 @@ func memoryHistogram(t *lsm.Tree) *splitter.Histogram {
 	defer m.Close()
 	for m.Start(); m.Valid(); m.Next() {
 		k, ver := m.Top()
-		at, err := partmap.EPKFromBytes(k.EPK[:len(k.EPK)-8]) // tables have EPKs without the last 8 bytes
-		if err == nil {
+		if at, err := placeOf(k); err == nil {
 			h.Add(at, int64(len(ver.Body))+itemWeight)
 		}
 	}
