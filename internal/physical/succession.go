@@ -160,6 +160,11 @@ type inheritance struct {
 func (p *Partition) leaveTablesLocked() *inheritance {
 	p.FreezeLocked()
 	in := &inheritance{from: p, tables: slices.Clone(p.Version.Load().Frozen)}
+	if c := &p.Commit; len(in.tables) > 0 && c.LastSeq > in.tables[0].LastSeq {
+		// The newest entries wrote nothing: they count as flushed with what they follow.
+		t := &in.tables[0]
+		t.Last, t.Synced, t.LastSeq, t.Applied = c.Last, c.Synced, c.LastSeq, c.Applied
+	}
 	for i := range in.tables {
 		t := &in.tables[i]
 		t.From, t.Sharers = wal.Stream(p.ID), new(atomic.Int32)

@@ -119,3 +119,31 @@ func TestEndInheritance(t *testing.T) {
 		t.Errorf("manifest: sequence %d, entry %+v", m.FlushedSeq, m.Applied)
 	}
 }
+
+// TestEndInheritanceBehindWrites: a replicated child has the newest entry of its parent also if
+// that wrote nothing and follows one whose memtable was frozen.
+func TestEndInheritanceBehindWrites(t *testing.T) {
+	s := physicaltest.New(t)
+	s.Family.Replicated = true
+	low, high := physicaltest.Halves()
+	parent := s.Partition(1, physicaltest.Whole())
+	wrote := s.Write(parent, physicaltest.KeyIn(low), "a", false)
+	s.OK(parent.Show(wrote))
+	parent.Freeze()
+	parent.NoteEntry(wrote.Seq+1, manifest.Applied{Index: 5, Time: 10})
+	children := []*physical.Partition{s.Partition(2, low), s.Partition(3, high)}
+	for _, child := range children {
+		child.Inherits.Store(&[]manifest.Inherited{{Stream: 1}})
+	}
+	takeOver(s, []*physical.Partition{parent}, children)
+	for _, child := range children {
+		s.OK(child.EndInheritance(t.Context()))
+		m := s.Manifest(child)
+		if len(m.Inherits) > 0 || m.FlushedSeq != wrote.Seq+1 || m.Applied.OrZero().Index != 5 || child.DurableEntry() != 5 {
+			t.Errorf("manifest: inherits %v, sequence %d, entry %+v; durable is %d", m.Inherits, m.FlushedSeq, m.Applied, child.DurableEntry())
+		}
+	}
+	if runs := children[0].Version.Load().Runs; len(runs) != 1 || runs[0].Items() != 1 {
+		t.Errorf("%d runs with what the parent wrote", len(runs))
+	}
+}
