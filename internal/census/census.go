@@ -31,11 +31,12 @@ func Of(v *lsm.Version, past lifetime.Past) Count {
 	if v.Active.Versions() > 0 {
 		c.Memtables++
 	}
+	known := true
 	for i := range v.Frozen {
+		known = known && v.Frozen[i].Clip == nil // else some of it belongs to other partitions
 		c.Items += v.Frozen[i].Items()
 		c.MemBytes += v.Frozen[i].Bytes()
 	}
-	known := true
 	for f := range Files(v) {
 		c.Files++
 		c.FileBytes += f.SizeWithin()

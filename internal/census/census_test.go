@@ -7,6 +7,7 @@ import (
 
 	"github.com/cleavestore/cleave/index"
 	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/keybounds"
 	"github.com/cleavestore/cleave/internal/lifetime"
 	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/internal/lsmtest"
@@ -72,6 +73,12 @@ func TestOf(t *testing.T) {
 	s.Freeze(tree)
 	if c := Of(tree.Version.Load(), lifetime.Past{}); c.Items != 1 || c.RawBytes != 10 || c.Memtables != 1 || !c.Exact {
 		t.Errorf("one frozen memtable: %+v", c)
+	}
+	inherited := *tree.Version.Load()
+	inherited.Frozen = slices.Clone(inherited.Frozen)
+	inherited.Frozen[0].Clip = keybounds.New(partmap.Ranges(2)[0], 1)
+	if c := Of(&inherited, lifetime.Past{}); c.Items != 1 || c.Exact {
+		t.Errorf("a memtable that two partitions share: %+v", c)
 	}
 	s.Put(tree, partmap.String("k"), "b", item.Version{Body: make([]byte, 5)})
 
