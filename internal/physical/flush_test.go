@@ -44,6 +44,40 @@ func TestFlush(t *testing.T) {
 	}
 }
 
+// TestFilesWithinFirstLevel: a file ends once it is large enough also between keys that agree
+// in their first level, and never within a logical partition.
+func TestFilesWithinFirstLevel(t *testing.T) {
+	s := physicaltest.New(t)
+	s.FileBytes, s.Family.Levels = 2<<10, 2
+	p := s.Partition(1, physicaltest.Whole())
+	const users, items = 300, 3
+	for _, compacts := range []bool{false, true} {
+		for i := range users * items {
+			pk, err := partmap.Join(partmap.String("tenant"), partmap.String(fmt.Sprint(i%users)))
+			s.OK(err)
+			s.Write(p, pk, fmt.Sprintf("an item with the number %d", i/users), false)
+		}
+		p.Freeze()
+		s.OK(p.FlushFrozen(t.Context()))
+		if compacts {
+			s.OK(p.CompactFully(t.Context()))
+		}
+		for _, r := range p.Version.Load().Runs {
+			logical, from := uint64(0), partmap.MinEPK()
+			for _, f := range r.Files {
+				logical += f.Properties().LogicalPartitions
+				if f.Min != from || f.Clip != nil || f.Ref.Size > 3*s.FileBytes {
+					t.Errorf("file [%s, %s) has %d bytes, cut: %v; it follows %s", f.Min, f.Max, f.Ref.Size, f.Clip != nil, from)
+				}
+				from = f.Max
+			}
+			if logical != users || len(r.Files) < 4 || r.Items() != users*items {
+				t.Errorf("%d files with %d items and %d logical partitions of %d", len(r.Files), r.Items(), logical, users)
+			}
+		}
+	}
+}
+
 // TestCompactFully: afterwards nothing is left that is dead, in one run. Without waiting,
 // a compaction does nothing while another one runs.
 func TestCompactFully(t *testing.T) {
