@@ -28,14 +28,19 @@ type PartitionRange struct {
 // containers.
 func (c *Container) History() []PastReshape {
 	c = c.now()
-	c.db.storeManifest.Lock()
-	state := c.db.storeManifest.state // edits replace its lists
-	c.db.storeManifest.Unlock()
+	state := c.db.storeState()
 	var past []PastReshape
 	for _, r := range state.Lineage(c.id) {
 		past = append(past, PastReshape{Kind: r.Kind, Time: time.UnixMilli(r.Time), Parents: rangesOf(r.Parents), Children: rangesOf(r.Children)})
 	}
 	return past
+}
+
+// storeState returns what the store manifest says now. Later edits do not change it.
+func (db *DB) storeState() manifest.Store {
+	db.storeManifest.Lock()
+	defer db.storeManifest.Unlock()
+	return db.storeManifest.state.Clone()
 }
 
 // rangesOf describes partitions that a manifest names.

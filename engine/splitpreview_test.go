@@ -59,6 +59,24 @@ func TestPreviewSplit(t *testing.T) {
 	}
 }
 
+// TestStoreStateStays: what the store manifest said is not changed by what it says later.
+func TestStoreStateStays(t *testing.T) {
+	def := ContainerDef{PartitionKey: []string{"/k"}, MinPartitions: 100} // small edits of a large manifest are made in place
+	s := newSplitStore(t, def, func(o *Options) { o.Durability = Buffered })
+	for i := range 40 {
+		s.put(i, "x", "")
+	}
+	s.split(0, &SplitOptions{At: "0010"})
+	state := s.db.storeState()
+	said := func() string { return fmt.Sprintf("%+v", state) + fmt.Sprintf("%+v", state.Lineage(s.c.id)) }
+	before := said()
+	s.split(0, &SplitOptions{At: "0008"})
+	must(t, s.c.SetThroughput(t.Context(), 5000))
+	if after := said(); after != before {
+		t.Errorf("%d bytes that differ from the %d before", len(after), len(before))
+	}
+}
+
 // TestLogicalPartitionsFrom begins a list at each of its places.
 func TestLogicalPartitionsFrom(t *testing.T) {
 	db, c := openStore(t, testOptions(vfs.NewMem()))
