@@ -176,7 +176,7 @@ func (p *partition) tryBatch(ctx context.Context, u *commit) (physical.Record, e
 	p.db.waited(since, &u.on.locked)
 	w, err := p.applyBatchLocked(u)
 	p.Commit.Unlock()
-	u.Counted.End(err == nil, false)
+	u.Counted.End(err == nil, false, u.Expires(p.Life))
 	return w, err
 }
 

@@ -308,7 +308,7 @@ func (p *partition) apply(ctx context.Context, r *request) (w physical.Record, e
 		p.db.waited(since, &r.on.locked)
 		w, err = p.applyLocked(r, &ahead)
 		p.Commit.Unlock()
-		r.counted.End(err == nil, r.key.OfPartition())
+		r.counted.End(err == nil, r.key.OfPartition(), p.Life.Expires(r.ver.Modified, r.ver.Expires))
 		if err == nil {
 			return w, nil
 		}

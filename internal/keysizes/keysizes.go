@@ -24,7 +24,8 @@
 //  1. A known size is at least that of the documents that readers see. It may be too
 //     large by a write that is counted and not yet made, and by documents that have
 //     expired since.
-//  2. A write is refused by an exact size only.
+//  2. A write is refused by an exact size only, and only if nothing has expired since it
+//     was determined.
 //  3. A key without a size has never been counted, or was forgotten: the next write that
 //     needs the size determines it anew.
 //
@@ -82,6 +83,7 @@ type Sizes struct {
 	begun atomic.Bool // writes are counted; set once, under Applying
 	mu    lockorder.Mutex[locks.KeySizes]
 	sizes map[string]*size // by encoded partition key
+	scans atomic.Int64     // how often documents were counted exactly, for tests
 }
 
 // size is that of a logical partition.
@@ -91,7 +93,16 @@ type size struct {
 	exact    bool          // bytes is exact, except for writes that may still fail
 	told     bool          // NearlyFull was told
 	bytes    int64
+	next     int64  // if exact: no document in bytes expires before, milliseconds; 0: none does
 	changes  uint64 // of the default time to live, when bytes was determined
+}
+
+// sooner returns the earlier one of two times of expiry, of which 0 is never.
+func sooner(a, b int64) int64 {
+	if a == 0 || b != 0 && b < a {
+		return b
+	}
+	return a
 }
 
 // maxKeys bounds the memory of the table: when it is full, sizes that nobody uses are removed.
@@ -102,7 +113,7 @@ var ErrUntested = errors.New("the size of the logical partition is not counted")
 
 // Counted is what a write has added to the size of its logical partition.
 type Counted struct {
-	added  int64 // bytes of the write's documents
+	added  int64 // bytes of the write's documents; before Count at least that
 	tested bool
 	of     *size // nil: nothing was counted
 	growth int64 // bytes
@@ -157,7 +168,7 @@ func (s *Sizes) Count(ctx context.Context, c *Counted, key *item.Key, added int6
 		k.counting.Unlock()
 		return err
 	}
-	c.tested, c.of, c.growth = true, k, growth
+	c.tested, c.of, c.added, c.growth = true, k, added, growth
 	return nil
 }
 
@@ -177,14 +188,10 @@ func (s *Sizes) count(ctx context.Context, k *size, key *item.Key, added int64, 
 		}
 		k.known = true
 	}
-	// Documents may have expired since they were counted: count again.
-	again := s.Tree.Life.Default() != 0 && k.bytes+added > limit && added > 0
-	if !k.exact && k.bytes+added > nearlyFull || again {
-		var t Tally
-		if t, err = s.countAll(ctx, key); err != nil {
+	if !k.exact && k.bytes+added > nearlyFull {
+		if err = s.exactly(ctx, k, key); err != nil {
 			return 0, err
 		}
-		k.bytes, k.exact = t.Bytes, true
 	}
 	var old int64
 	if k.exact {
@@ -192,8 +199,18 @@ func (s *Sizes) count(ctx context.Context, k *size, key *item.Key, added int64, 
 			return 0, err
 		}
 	}
+	full := func() bool { return added > old && k.bytes-old+added > limit }
+	if full() && k.next != 0 && k.next <= s.Rules.Now() { // documents have expired: count again
+		if err = s.exactly(ctx, k, key); err != nil {
+			return 0, err
+		}
+		// Behind the count: a document that expires in between is in the size at worst.
+		if old, err = replaced(); err != nil {
+			return 0, err
+		}
+	}
 	after := k.bytes - old + added
-	if after > limit && added > old {
+	if full() {
 		return 0, &fault.LimitError{What: "logical partition " + partmap.FromTrusted(key.PK).String(), Size: after, Limit: limit, Kind: ErrFull}
 	}
 	if k.bytes = after; k.exact && after > nearlyFull && !k.told {
@@ -201,6 +218,15 @@ func (s *Sizes) count(ctx context.Context, k *size, key *item.Key, added int64, 
 		s.Rules.NearlyFull(s.Tree, key.PK, after)
 	}
 	return added - old, nil
+}
+
+// exactly determines the exact size. k is locked.
+func (s *Sizes) exactly(ctx context.Context, k *size, key *item.Key) error {
+	t, err := s.countAll(ctx, key)
+	if err == nil {
+		k.bytes, k.exact, k.next = t.Bytes, true, t.next
+	}
+	return err
 }
 
 // lock returns the size of a logical partition, locked. It is in the table.
@@ -244,9 +270,10 @@ func (s *Sizes) has(pk []byte, k *size) bool {
 }
 
 // End ends a write, which was made or not. all says that it deletes the logical partition:
-// the next write that needs the size determines it anew. End may be called for a write that
-// was not counted, and more than once.
-func (c *Counted) End(made, all bool) {
+// the next write that needs the size determines it anew. expires is when the first of the
+// write's documents does, 0: never. End may be called for a write that was not counted, and
+// more than once.
+func (c *Counted) End(made, all bool, expires int64) {
 	k := c.of
 	if k == nil {
 		return
@@ -256,6 +283,8 @@ func (c *Counted) End(made, all bool) {
 		k.bytes -= c.growth
 	} else if all {
 		k.known, k.exact, k.told, k.bytes = false, false, false, 0
+	} else if c.added > 0 {
+		k.next = sooner(k.next, expires)
 	}
 	k.counting.Unlock()
 }
@@ -310,6 +339,7 @@ const countBatch = 1024
 
 // countAll counts the documents of a logical partition, unpublished ones included.
 func (s *Sizes) countAll(ctx context.Context, k *item.Key) (t Tally, err error) {
+	s.scans.Add(1)
 	var from item.KeyCopy
 	from.Set(&item.Key{Hash: k.Hash, EPK: k.EPK, PK: k.PK})
 	for more, inclusive := true, true; more; inclusive = false {
@@ -342,6 +372,7 @@ func (s *Sizes) countSome(ctx context.Context, t *Tally, from *item.KeyCopy, inc
 			t.Versions++
 			t.Bytes += int64(len(v.Body))
 			t.Newest = max(t.Newest, v.Modified)
+			t.next = sooner(t.next, s.Tree.Life.Expires(v.Modified, v.Expires))
 		}
 		if n == countBatch {
 			from.Set(key)

@@ -50,7 +50,7 @@ func (s *sizing) write(key, id string, bytes int, expires int64, made bool) erro
 			return err
 		}
 	}
-	defer func() { c.End(made, false) }()
+	defer func() { c.End(made, false, expires) }()
 	if s.Applying.Lock(); !s.Tested(&c) {
 		s.Fatal("it is not counted")
 	}
@@ -109,10 +109,44 @@ func TestCount(t *testing.T) {
 		t.Error("a delete is not counted")
 	}
 	s.must(s.Count(t.Context(), &c, &key, 0, func() (int64, error) { return 0, nil }))
-	c.End(true, true)
+	c.End(true, true, 0)
 	if err := s.write("a", "5", 1, 0, true); !errors.Is(err, ErrFull) {
 		t.Fatalf("counted anew: %v", err)
 	}
+}
+
+// TestCountedAgain: at the limit documents are counted again when some have expired, those
+// written since the last count included, and at no other write.
+func TestCountedAgain(t *testing.T) {
+	s := newSizing(t, 1000)
+	scans := func(want int64) {
+		t.Helper()
+		if n := s.scans.Swap(0); n != want {
+			t.Errorf("documents were counted %d times, want %d", n, want)
+		}
+	}
+	s.must(s.write("a", "1", 900, 30, true))
+	s.must(s.write("a", "2", 50, 20, true))
+	s.must(s.write("a", "3", 50, 10, true)) // written after the count
+	scans(1)
+	for range 3 {
+		s.must(s.write("a", "1", 900, 30, true)) // by one of the same size
+		if err := s.write("a", "4", 1, 0, true); !errors.Is(err, ErrFull) {
+			t.Fatalf("full: %v", err)
+		}
+	}
+	scans(0)
+	s.now = 10
+	s.must(s.write("a", "4", 50, 0, true)) // instead of 3
+	for range 3 {
+		if err := s.write("a", "5", 1, 0, true); !errors.Is(err, ErrFull) {
+			t.Fatalf("full again: %v", err)
+		}
+	}
+	scans(1)
+	s.now = 20
+	s.must(s.write("a", "5", 50, 0, true)) // instead of 2, which was found by the count
+	scans(1)
 }
 
 // TestExact: a size that is never counted again stays exact through writes that replace
@@ -181,7 +215,7 @@ func TestFull(t *testing.T) {
 	if n := len(s.sizes); n > maxKeys || s.of(key.PK) != held {
 		t.Errorf("%d sizes, that of the write under way is there: %v", n, s.of(key.PK) == held)
 	}
-	c.End(false, false)
+	c.End(false, false, 0)
 	if err := s.write("held", "2", 301, 0, true); !errors.Is(err, ErrFull) {
 		t.Errorf("a byte too many: %v", err)
 	}

@@ -13,6 +13,7 @@ type Tally struct {
 	Versions int64
 	Bytes    int64 // of their documents
 	Newest   int64 // when the newest of them was written, milliseconds; 0: not known
+	next     int64 // if exact: when the first of them expires, milliseconds; 0: never
 }
 
 // Tally returns what a logical partition holds. If exact is set it reads the logical

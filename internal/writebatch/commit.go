@@ -118,6 +118,20 @@ func (u *Commit) Measure(ctx context.Context, sizes *keysizes.Sizes, size int64)
 	})
 }
 
+// Expires returns when the first document that the batch has written expires, 0: never.
+func (u *Commit) Expires(life *lifetime.Life) (first int64) {
+	for i := range u.Ops {
+		op := &u.Ops[i]
+		if op.Deletes() {
+			continue
+		}
+		if at := life.Expires(u.Modified, op.Expires(u.Modified)); at != 0 && (first == 0 || at < first) {
+			first = at
+		}
+	}
+	return first
+}
+
 // LookAhead finds, without a lock, the present versions that the operations depend on, and
 // makes the documents of patches. The error is ErrChanged or one of reading.
 func (u *Commit) LookAhead(ctx context.Context, p *physical.Partition) error {

@@ -348,6 +348,23 @@ func TestLimits(t *testing.T) {
 	}
 }
 
+// TestExpires: the first document to expire counts, under the default that holds.
+func TestExpires(t *testing.T) {
+	s := newStore(t)
+	u := s.must(
+		step{verb: Upsert, id: "a", body: "{}"}, step{verb: Upsert, id: "b", body: "{}", ttl: 9},
+		step{verb: Upsert, id: "c", body: "{}", ttl: 5}, step{verb: Upsert, id: "d", body: "{}", ttl: 7}, step{verb: Delete, id: "a"},
+	)
+	var fixed, follows lifetime.Life
+	follows.Init(true, 3)
+	if got := [2]int64{u.Expires(&fixed), u.Expires(&follows)}; got != [2]int64{s.now + 5, s.now + 3} {
+		t.Errorf("%v", got)
+	}
+	if at := s.must(step{verb: Delete, id: "b"}).Expires(&follows); at != 0 {
+		t.Errorf("a delete expires at %d", at)
+	}
+}
+
 // TestReuse: a batch that is used again allocates nothing.
 func TestReuse(t *testing.T) {
 	s := newStore(t)
