@@ -1,6 +1,7 @@
 package writebatch
 
 import (
+	"bytes"
 	"context"
 	"errors"
 
@@ -40,6 +41,7 @@ type Commit struct {
 	files  uint64 // state of the set of files when the operations were looked up
 	ahead  uint64 // the newest sequence of the partition at that time
 	again  int    // how often a transaction was looked up again
+	large  error  // the documents that patches made are too large together: the others were not made
 	claims uniquekey.Reservation
 	// asOf is that by which the batch of an entry is judged; nil: the container's present.
 	asOf *lifetime.Past
@@ -63,10 +65,10 @@ func (u *Commit) versions() int { return len(u.Ops) + u.claims.Len() }
 func (u *Commit) Patches() bool { return u.patches > 0 }
 
 // Weigh returns the size of the batch, with the documents that its patches make. The error
-// is a *fault.LimitError.
+// is a *fault.LimitError; its size may be without some of these documents.
 func (u *Commit) Weigh() (size int64, err error) {
-	if u.patches == 0 {
-		return u.Size, nil
+	if u.patches == 0 || u.large != nil {
+		return u.Size, u.large
 	}
 	for i := range u.Ops {
 		size += u.sizeOf(u.Ops[i].ID(), u.Ops[i].Body())
@@ -155,14 +157,16 @@ func (u *Commit) LookAhead(ctx context.Context, p *physical.Partition) error {
 	} else if err := u.lookUp(v); err != nil {
 		return err
 	}
-	if u.rules.Unique == nil {
+	if u.rules.Unique == nil || u.large != nil {
 		return nil
 	}
 	return u.lookUpClaims(v)
 }
 
-// lookUp looks up the items of conditions, and of operations that depend on them.
+// lookUp looks up the items of conditions, and of operations that depend on them. It stops
+// when the documents that patches make are too large for the batch: Weigh refuses it then.
 func (u *Commit) lookUp(v *lsm.Version) (err error) {
+	u.large = nil
 	for i := range u.checks {
 		c := &u.checks[i]
 		key := u.Key(c.id)
@@ -175,12 +179,18 @@ func (u *Commit) lookUp(v *lsm.Version) (err error) {
 		u.found = make([]Found, len(u.Ops))
 	}
 	u.found = u.found[:len(u.Ops)]
+	size := u.Size
 	for i := range u.Ops {
 		op, found := &u.Ops[i], &u.found[i]
 		*found = Found{}
 		switch {
 		case op.Verb == Patch:
-			err = u.lookUpPatched(v, i)
+			if err = u.lookUpPatched(v, i); err == nil {
+				size += int64(len(op.Body()))
+				if u.large = u.fits(size); u.large != nil {
+					return nil
+				}
+			}
 		case op.earlier < 0 && op.Conditional():
 			key := u.ItemKey(i)
 			_, found.Exists, err = v.Lookup(&key, &u.epk, lsm.MaxSequence, nil, true, &found.Version)
@@ -227,6 +237,15 @@ func (u *Commit) lookUpPatched(v *lsm.Version, i int) error {
 		}
 	}
 	return nil
+}
+
+// dropPatched lets go of the documents that patches have made: the batch is refused.
+func (u *Commit) dropPatched() {
+	for i := range u.Ops {
+		if op := &u.Ops[i]; op.Verb == Patch {
+			op.data = bytes.Clone(op.ID())
+		}
+	}
 }
 
 // lookUpClaims looks up the claims that the batch changes. The caller is inside a guard.

@@ -70,7 +70,8 @@ func (e *Entry) Bytes() int64 {
 }
 
 // LookAhead looks up, without a lock, the present versions that the batches depend on, and
-// computes the batches' sizes. Errors are those of reading.
+// computes the batches' sizes. It keeps no documents of patches of a batch that is too
+// large. Errors are those of reading.
 func (e *Entry) LookAhead(ctx context.Context, p *physical.Partition) error {
 	_, e.before = p.Newest()
 	e.size = 0
@@ -88,6 +89,8 @@ func (e *Entry) LookAhead(ctx context.Context, p *physical.Partition) error {
 		}
 		if e.Refused[i] = err; err == nil {
 			e.size += size
+		} else if u.Patches() {
+			u.dropPatched()
 		}
 	}
 	return nil

@@ -31,6 +31,7 @@ type store struct {
 	epk   partmap.EPK
 	rules Rules
 	now   int64
+	made  int   // documents by patches
 	ttl   int64 // by which versions without a time of their own expire; 0: they do not
 }
 
@@ -60,6 +61,7 @@ func (s *store) Past() lifetime.Past {
 
 // Patched implements Container.
 func (s *store) Patched(_, doc []byte, seq uint64, p *docpatch.Patch) (patched []byte, ttl int64, err error) {
+	s.made++
 	patched, err = p.Apply(doc, seq)
 	return patched, 0, err
 }
@@ -320,6 +322,35 @@ func TestPatch(t *testing.T) {
 	}
 }
 
+// TestPatchesTooLarge: patches whose documents are too large together make no more than the
+// first that is too many, and the batch takes part again when the documents are smaller.
+func TestPatchesTooLarge(t *testing.T) {
+	s := newStore(t)
+	s.must(step{verb: Create, id: "x", body: fmt.Sprintf(`{"n":1,"s":"%0300d"}`, 0)})
+	var plus docpatch.Patch
+	plus.Increment("/n", 1)
+	patch := step{verb: Patch, id: "x", patch: &plus}
+	b := s.batch(patch, patch, patch, patch, patch, patch, patch, patch)
+	b.Link()
+	u := &Commit{Batch: b}
+	var limit *fault.LimitError
+	for range 2 {
+		s.made = 0
+		s.OK(u.LookAhead(t.Context(), s.p))
+		if _, err := u.Weigh(); !errors.As(err, &limit) || limit.Size <= 1000 || limit.Limit != 1000 || s.made != 4 {
+			t.Errorf("%v, %d documents made", err, s.made)
+		}
+	}
+	s.must(step{verb: Upsert, id: "x", body: `{"n":1}`})
+	s.OK(u.LookAhead(t.Context(), s.p))
+	if _, err := u.Weigh(); err != nil {
+		t.Error(err)
+	}
+	if s.OK(s.write(u)); s.shown("x") != `{"n":9}` {
+		t.Errorf("x is %s", s.shown("x"))
+	}
+}
+
 // TestLimits: a batch that is full refuses operations and stays as it was. A batch that
 // stands for a single write has no limit of bytes.
 func TestLimits(t *testing.T) {
@@ -567,6 +598,9 @@ func TestEntryLimits(t *testing.T) {
 	_, err := s.entry(e, s.batch(step{verb: Patch, id: "x", patch: &grow}))
 	if s.OK(err); !errors.Is(e.Refused[0], fault.ErrTooLarge) || s.shown("x") != "{}" {
 		t.Errorf("%v", e.Refused)
+	}
+	if n := cap(e.Commits[0].Ops[0].data); n > 100 {
+		t.Errorf("a refused batch keeps a document of %d bytes", n)
 	}
 	s.p.Commit.LastSeq = item.MaxSeq - MostSequences + 1
 	if _, err := s.entry(&Entry{Index: 2, Time: s.now, Limit: math.MaxInt64}); !errors.Is(err, ErrNoSequences) {
