@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"runtime/trace"
 	"time"
@@ -149,7 +150,7 @@ func (p *partition) applyBatch(ctx context.Context, u *commit) (w physical.Recor
 		if err == writebatch.ErrChanged {
 			w = p.conflict()
 		}
-		if err = p.refuse(err, w); err != nil {
+		if err = cmp.Or(p.refuse(err, w), ctx.Err()); err != nil {
 			return physical.Record{}, err
 		}
 	}

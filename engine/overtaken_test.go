@@ -55,6 +55,31 @@ func TestOvertakenByFlush(t *testing.T) {
 	}
 }
 
+// TestOvertakenUntilCancelled: a patch whose item others keep changing ends with its context.
+func TestOvertakenUntilCancelled(t *testing.T) {
+	db, c := openStore(t, testOptions(vfs.NewMem()))
+	must(t, second(c.Upsert(t.Context(), doc("x", "a", 0), nil)))
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	const cancelled, last = 3, 6
+	tries := 0
+	var again func()
+	again = func() {
+		db.opts.lookedAhead = nil
+		if tries++; tries == cancelled {
+			cancel()
+		}
+		if tries < last {
+			must(t, second(c.Upsert(t.Context(), doc("x", "a", tries), nil)))
+			db.opts.lookedAhead = again
+		}
+	}
+	db.opts.lookedAhead = again
+	if err := second(c.Patch(ctx, StringKey("a"), "x", new(Patch).Increment("/n", 1), nil)); !errors.Is(err, context.Canceled) || tries != cancelled {
+		t.Errorf("%v after %d tries", err, tries)
+	}
+}
+
 // TestOvertakenBySplit: the partition that a write was looked up in is replaced
 // before the write has its lock. It goes to the one that took its place.
 func TestOvertakenBySplit(t *testing.T) {
