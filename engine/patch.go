@@ -15,9 +15,9 @@ import (
 // Patch changes parts of a document, in order: all of them or none. A path is a
 // JSON pointer, "/address/city" or "/tags/0"; the object or array that holds the
 // place must exist. In an array "-" is the place behind the last element; in a
-// name ~1 stands for a slash and ~0 for a tilde. Values are encoded as
-// encoding/json does it; a json.RawMessage stands for itself. The rest of the
-// document stays as it is, byte for byte.
+// name ~1 stands for a slash and ~0 for a tilde. Values are encoded as encoding/json does
+// it, without escapes for HTML; a json.RawMessage stands for itself, but for white space.
+// The rest of the document stays as it is, byte for byte.
 //
 // Methods add to the patch and return it. The call that uses the patch returns
 // their errors. The zero Patch is empty. A patch has at most 10 changes. It must not be

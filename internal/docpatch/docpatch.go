@@ -13,6 +13,7 @@
 package docpatch
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -60,10 +61,14 @@ type Patch struct {
 // Len returns the number of edits.
 func (p *Patch) Len() int { return len(p.edits) }
 
-// Value adds an edit that puts a value in a place.
+// Value adds an edit that puts a value in a place. Unlike json.Marshal it escapes nothing for
+// HTML: the texts of a json.RawMessage stay as they are.
 func (p *Patch) Value(kind jsondoc.EditKind, path string, value any) {
-	text, err := json.Marshal(value)
-	p.add(jsondoc.Edit{Kind: kind, Path: path, Value: text}, err)
+	var text bytes.Buffer
+	to := json.NewEncoder(&text)
+	to.SetEscapeHTML(false)
+	err := to.Encode(value)
+	p.add(jsondoc.Edit{Kind: kind, Path: path, Value: bytes.TrimSuffix(text.Bytes(), []byte{'\n'})}, err)
 }
 
 // Remove adds an edit that removes a value.

@@ -1,6 +1,7 @@
 package docpatch
 
 import (
+	"encoding/json"
 	"errors"
 	"math"
 	"testing"
@@ -43,6 +44,35 @@ func TestApply(t *testing.T) {
 	undefined.When(equals("/missing", 1), nil)
 	if _, err := undefined.Apply(doc, 0); !errors.Is(err, ErrCondition) {
 		t.Errorf("the condition is undefined: %v", err)
+	}
+}
+
+// TestValue: values are encoded without escapes for HTML, and raw ones stay as they are but
+// for white space.
+func TestValue(t *testing.T) {
+	raw := json.RawMessage(` ["a&b", "\u0026<\u00e9"] `)
+	for _, tc := range []struct {
+		value any
+		want  string
+	}{
+		{"<a&b>", `"<a&b>"`},
+		{raw, `["a&b","\u0026<\u00e9"]`},
+		{&raw, `["a&b","\u0026<\u00e9"]`},
+		{map[string]any{"r": raw}, `{"r":["a&b","\u0026<\u00e9"]}`},
+		{json.RawMessage(nil), "null"},
+		{"two\n", `"two\n"`},
+	} {
+		var p Patch
+		p.Value(jsondoc.EditSet, "/v", tc.value)
+		got, err := p.Apply([]byte(`{"n":1}`), 0)
+		if want := `{"n":1,"v":` + tc.want + `}`; err != nil || string(got) != want {
+			t.Errorf("%s, %v, want %s", got, err, want)
+		}
+	}
+	var p Patch
+	p.Value(jsondoc.EditSet, "/v", json.RawMessage(`1 2`))
+	if p.Check() == nil {
+		t.Error("two values are none")
 	}
 }
 
