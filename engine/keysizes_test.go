@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"fmt"
 	"runtime/debug"
 	"strings"
 	"sync/atomic"
@@ -28,8 +29,9 @@ func TestCountHoldsUpNobodyElse(t *testing.T) {
 			return time.Now()
 		}
 		db, c := openStore(t, opts, ContainerDef{PartitionKey: []string{"/k"}, Limits: ContainerLimits{LogicalPartitionBytes: 100_000}})
+		var ids atomic.Int32
 		put := func(ctx context.Context, key string) error {
-			return second(c.Upsert(ctx, smallDocument("1", key, 30_000), nil))
+			return second(c.Upsert(ctx, smallDocument(fmt.Sprint(ids.Add(1)), key, 30_000), nil))
 		}
 		for _, key := range []string{"a", "a", "b", "c"} { // the partition holds more than a logical one may
 			must(t, put(t.Context(), key))

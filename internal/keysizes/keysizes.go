@@ -3,9 +3,8 @@
 // While a whole physical partition is smaller than a nearly full logical partition with the
 // smallest limit, nothing is counted. Beyond that size there is a size for each key that is written. At
 // first this is an upper bound: the bytes of the key in the partition tables of the runs,
-// plus all documents in memtables, overwritten versions included. When the bound comes to
-// nearly full, the documents of the key are counted exactly, once. From then on each write
-// and delete updates the exact size.
+// plus those in memtables. When the bound comes to nearly full, the documents of the key are
+// counted exactly, once. From then on each write and delete updates the exact size.
 //
 // A write goes through these steps:
 //
@@ -37,7 +36,6 @@ package keysizes
 import (
 	"context"
 	"errors"
-	"maps"
 	"sync"
 	"sync/atomic"
 
@@ -105,8 +103,12 @@ func sooner(a, b int64) int64 {
 	return a
 }
 
-// maxKeys bounds the memory of the table: when it is full, sizes that nobody uses are removed.
-const maxKeys = 4096
+// maxKeys bounds the memory of the table: when it is full, some sizes that nobody uses are
+// removed, evicted of them at a time.
+const (
+	maxKeys = 4096
+	evicted = 64
+)
 
 // ErrUntested says that a write must be counted before it is made: see Tested.
 var ErrUntested = errors.New("the size of the logical partition is not counted")
@@ -183,7 +185,7 @@ func (s *Sizes) count(ctx context.Context, k *size, key *item.Key, added int64, 
 		k.changes, k.known, k.exact = changes, false, false // expired documents may be back
 	}
 	if !k.known {
-		if k.bytes, err = s.bound(key); err != nil {
+		if k.bytes, err = s.bound(key, nearlyFull-added); err != nil {
 			return 0, err
 		}
 		k.known = true
@@ -256,11 +258,24 @@ func (s *Sizes) of(pk []byte) *size {
 		s.sizes = make(map[string]*size)
 	}
 	if len(s.sizes) >= maxKeys {
-		maps.DeleteFunc(s.sizes, func(_ string, k *size) bool { return !k.counting.Locked() })
+		s.evict()
 	}
 	k = &size{counting: ctxlock.New(locks.Counting{})}
 	s.sizes[string(pk)] = k
 	return k
+}
+
+// evict removes some sizes that nobody uses. Sizes.mu is held.
+func (s *Sizes) evict() {
+	n := 0
+	for pk, k := range s.sizes {
+		if !k.counting.Locked() {
+			delete(s.sizes, pk)
+			if n++; n == evicted {
+				return
+			}
+		}
+	}
 }
 
 func (s *Sizes) has(pk []byte, k *size) bool {
@@ -289,28 +304,23 @@ func (c *Counted) End(made, all bool, expires int64) {
 	k.counting.Unlock()
 }
 
-// bound returns an upper bound of the size of a logical partition: its bytes in
-// the partition tables of the runs, and all documents in memtables.
-func (s *Sizes) bound(k *item.Key) (int64, error) {
+// bound returns an upper bound of the size of a logical partition: its bytes in the
+// partition tables of the runs and in memtables. If all documents in memtables leave the
+// bound at most enough, it does not look for those of the logical partition. It stops when
+// the bound is above enough.
+func (s *Sizes) bound(k *item.Key, enough int64) (int64, error) {
 	guard := s.Tree.Env.Epoch.Enter()
 	defer guard.Leave()
 	v := s.Tree.Version.Load()
-	n := v.DocumentBytes()
-	epk := partmap.HashEncoded(k.PK)
-	for _, r := range v.Runs {
-		f := r.Find(&epk)
-		if f == nil {
-			continue
-		}
-		_, raw, ok, err := f.PartitionStats(k)
-		if err != nil {
-			return 0, err
-		}
-		if ok {
-			n += int64(raw)
-		}
+	t, err := inRuns(v, k)
+	if err != nil {
+		return 0, err
 	}
-	return n, nil
+	if all := t.Bytes + v.DocumentBytes(); all <= enough {
+		return all, nil
+	}
+	t.addMemory(v, k, enough)
+	return t.Bytes, nil
 }
 
 var buffers = sync.Pool{New: func() any { b := make([]byte, 0, 4<<10); return &b }}

@@ -2,6 +2,7 @@ package keysizes
 
 import (
 	"context"
+	"math"
 
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/lsm"
@@ -29,25 +30,24 @@ func (s *Sizes) Tally(ctx context.Context, pk []byte, exact bool) (Tally, error)
 	}
 	guard := s.Tree.Env.Epoch.Enter()
 	defer guard.Leave()
-	var t Tally
 	v := s.Tree.Version.Load()
-	for i := -1; i < len(v.Frozen); i++ {
-		table := v.Active
-		if i >= 0 {
-			table = v.Frozen[i].Table
-		}
-		c := table.Cursor(lsm.MaxSequence)
-		for ok := c.SeekGE(&k); ok && item.ComparePartition(c.Key(), &k) == 0; ok = c.Next() {
-			t.Versions++
-			t.Bytes += int64(len(c.Version().Body))
-		}
+	t, err := inRuns(v, &k)
+	if err != nil {
+		return Tally{}, err
 	}
+	t.addMemory(v, &k, math.MaxInt64)
+	return t, nil
+}
+
+// inRuns adds up what the tables of files say of a logical partition.
+func inRuns(v *lsm.Version, k *item.Key) (t Tally, err error) {
+	epk := partmap.HashEncoded(k.PK)
 	for _, r := range v.Runs {
 		f := r.Find(&epk)
 		if f == nil {
 			continue
 		}
-		items, raw, ok, err := f.PartitionStats(&k)
+		items, raw, ok, err := f.PartitionStats(k)
 		if err != nil {
 			return Tally{}, err
 		}
@@ -57,4 +57,22 @@ func (s *Sizes) Tally(ctx context.Context, pk []byte, exact bool) (Tally, error)
 		}
 	}
 	return t, nil
+}
+
+// addMemory adds the newest versions of a logical partition in each memtable, until there
+// are more than enough bytes. The caller is inside an epoch guard.
+func (t *Tally) addMemory(v *lsm.Version, k *item.Key, enough int64) {
+	first := *k
+	first.ID = nil
+	for i := -1; i < len(v.Frozen); i++ {
+		table := v.Active
+		if i >= 0 {
+			table = v.Frozen[i].Table
+		}
+		c := table.Cursor(lsm.MaxSequence)
+		for ok := c.SeekGE(&first); ok && item.ComparePartition(c.Key(), k) == 0 && t.Bytes <= enough; ok = c.Next() {
+			t.Versions++
+			t.Bytes += int64(len(c.Version().Body))
+		}
+	}
 }
