@@ -275,5 +275,19 @@ func sum(text []byte, by float64) ([]byte, error) {
 	if math.IsInf(f, 0) || math.IsNaN(f) {
 		return nil, errOverflow
 	}
-	return strconv.AppendFloat(nil, f, 'g', -1, 64), nil
+	return sumText(f), nil
+}
+
+// sumText writes a number as encoding/json does it. But from 2^63 on it has an exponent,
+// so that it does not look like a whole number that is exact.
+func sumText(f float64) []byte {
+	format := byte('f')
+	if abs := math.Abs(f); abs != 0 && abs < 1e-6 || abs >= 1<<63 {
+		format = 'e'
+	}
+	text := strconv.AppendFloat(nil, f, format, -1, 64)
+	if n := len(text); format == 'e' && text[n-3] == '-' && text[n-2] == '0' { // e-07
+		text = append(text[:n-2], text[n-1])
+	}
+	return text
 }
