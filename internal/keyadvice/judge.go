@@ -80,7 +80,7 @@ func (r *Report) firstLimit(c *Candidate) FirstLimit {
 		return FirstLimit{"key length", r.Bytes, true}
 	case c.NotScalar > 0:
 		return FirstLimit{"key value", r.Bytes, true}
-	case r.Throughput > 0 && c.LimitUnits > 0 && c.LimitUnits < r.Throughput:
+	case r.Throughput > 0 && c.LimitBytes > 0 && c.LimitUnits < r.Throughput:
 		return FirstLimit{"logical partition throughput", 0, true}
 	case c.LimitBytes > 0:
 		return FirstLimit{"logical partition size", c.LimitBytes, c.LimitBytes <= max(r.TargetBytes, r.Bytes)}

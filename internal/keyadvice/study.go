@@ -1,6 +1,8 @@
 package keyadvice
 
 import (
+	"math"
+
 	"github.com/cleavestore/cleave/internal/jsondoc"
 	"github.com/cleavestore/cleave/partmap"
 )
@@ -41,7 +43,7 @@ type Options struct {
 // withDefaults fills in what is not set.
 func (o Options) withDefaults() Options {
 	if o.Partitions <= 0 {
-		needed := max((o.TargetBytes+PhysicalBytes-1)/PhysicalBytes, int64(o.Throughput/PartitionUnits))
+		needed := max((o.TargetBytes+PhysicalBytes-1)/PhysicalBytes, int64(math.Ceil(o.Throughput/PartitionUnits)))
 		o.Partitions = int(min(max(needed, defaultPartitions), maxAutoPartitions))
 	}
 	if o.Top <= 0 {

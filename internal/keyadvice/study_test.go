@@ -193,6 +193,19 @@ func TestVerdicts(t *testing.T) {
 	f("/twenty,/tenant", Options{}, Usable, "to begin with")
 }
 
+// TestNothingGrows: where each logical partition is one document, a share of the sample is no
+// share of the container, and no limit is met.
+func TestNothingGrows(t *testing.T) {
+	docs := makeDocs(1000, func(i int) string { return fmt.Sprintf(`{"id":"%d","k":%d}`, i, i%100) })
+	r := study(t, Options{Throughput: 1e8}, docs, "/id", "/k")
+	if c := candidateOf(t, r, "/id"); c.First.Limit != "none" || c.First.Met {
+		t.Errorf("/id: %+v", c.First)
+	}
+	if c := candidateOf(t, r, "/k"); c.First.Limit != "logical partition throughput" || !c.First.Met {
+		t.Errorf("/k: %+v", c.First)
+	}
+}
+
 // A single document says nothing for or against a key that it has.
 func TestSingleDocument(t *testing.T) {
 	r := study(t, Options{}, []string{`{"id":"1","tenant":"t"}`}, "/id", "/tenant", "/absent")
@@ -268,7 +281,7 @@ func TestLimits(t *testing.T) {
 		t.Errorf("%+v", c)
 	}
 	for o, want := range map[Options]int{
-		{}: 8, {TargetBytes: 1 << 40}: 21, {TargetBytes: 1}: 8, {Throughput: 120_000}: 12, {Partitions: 3, TargetBytes: 1 << 40}: 3, {TargetBytes: 1 << 60}: 256,
+		{}: 8, {TargetBytes: 1 << 40}: 21, {TargetBytes: 1}: 8, {Throughput: 120_000}: 12, {Throughput: 120_001}: 13, {Partitions: 3, TargetBytes: 1 << 40}: 3, {TargetBytes: 1 << 60}: 256,
 	} {
 		if got := o.withDefaults().Partitions; got != want {
 			t.Errorf("%+v: %d partitions, want %d", o, got, want)
