@@ -269,7 +269,8 @@ func (r *reshape) swap() (err error) {
 	}
 	if len(r.from) > 1 {
 		err = r.SyncParents()
-		for errors.Is(err, wal.ErrStalled) && db.work.Sleep(nil, 10*time.Millisecond) { // until there is room
+		// Until there is room, or Close: calls that it waits for may want these locks.
+		for errors.Is(err, wal.ErrStalled) && !db.closing.Load() && db.work.Sleep(nil, 10*time.Millisecond) {
 			err = r.SyncParents()
 		}
 		if err != nil {
