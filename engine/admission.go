@@ -137,17 +137,25 @@ func (c *Container) checkBytes(v verb, pk PartitionKey, id string, body []byte) 
 	return nil
 }
 
+// admission says what a call does where throughput is consumed.
+type admission uint8
+
+const (
+	mayRefuse admission = iota // the caller gets a *ThrottledError, which is counted
+	mayWait                    // the call waits as long as the *ThrottledError says
+	mayPass                    // the call is part of one that was admitted
+)
+
 // route returns the physical partition that a key belongs to, or a *ThrottledError if
 // the partition has consumed more than its share of the throughput, or the logical
-// partition pk more than its limit. A nil pk has no limit. What is admitted already is part
-// of a call that was: it is not refused.
-func (c *Container) route(pk []byte, epk *partmap.EPK, admitted bool) (*partition, error) {
+// partition pk more than its limit. A nil pk has no limit.
+func (c *Container) route(pk []byte, epk *partmap.EPK, how admission) (*partition, error) {
 	rt := c.routing.Load()
 	p := rt.parts[rt.table.Find(epk)]
-	if admitted || !p.Metered() {
+	if how == mayPass || !p.Metered() {
 		return p, nil
 	}
-	return p, p.Admit(pk)
+	return p, p.Admit(pk, how == mayWait)
 }
 
 // Metered says whether the partition or its logical partitions refuse and charge calls.

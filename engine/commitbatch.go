@@ -23,6 +23,8 @@ type commit struct {
 	sync   bool
 	waited time.Duration
 	on     waits // without stalled, which is waited
+
+	admission admission
 }
 
 func newCommit(b *Batch, sync bool) commit {
@@ -100,7 +102,7 @@ func (u *commit) place(ctx context.Context) (*partition, physical.Record, error)
 	}
 	pk := u.b.pk.Encoded()
 	for {
-		p, err := u.b.c.route(pk, u.EPK(), u.tx != nil)
+		p, err := u.b.c.route(pk, u.EPK(), u.admission)
 		if err != nil {
 			return nil, physical.Record{}, err
 		}

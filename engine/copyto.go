@@ -325,7 +325,7 @@ func (e copyEnds) Dropped() bool { return e.p.src.dropped.Load() || e.p.dst.drop
 func (e copyEnds) Changed(ctx context.Context, to copySnapshot, since uint64) iter.Seq2[copypass.Item, error] {
 	c := e.p.src
 	return func(yield func(copypass.Item, error) bool) {
-		o := exec.ScanOptions{Snapshot: cutOf(to.s), Borrow: true, Changes: true, Since: since, Unique: c.unique != nil}
+		o := exec.ScanOptions{Snapshot: cutOf(to.s), Borrow: true, Changes: true, Waits: true, Since: since, Unique: c.unique != nil}
 		err := c.db.patiently(ctx, func() error {
 			return exec.ScanAll(ctx, c.host(), &o, func(r *exec.Row) bool {
 				if c.unique != nil && r.ID != "" && r.ID[0] == item.ClaimMark {
@@ -377,7 +377,7 @@ func (v copyView) copiedItems(ctx context.Context, scan iter.Seq2[Item, error]) 
 type copyView struct {
 	db *DB
 	of interface {
-		ReadInto(ctx context.Context, key PartitionKey, id string, buf []byte) (Item, error)
+		read(ctx context.Context, key PartitionKey, id string, how admission, buf []byte) (Item, error)
 		Scan(ctx context.Context, key PartitionKey, ids IDRange, o *ScanOptions) iter.Seq2[Item, error]
 	}
 }
@@ -385,14 +385,14 @@ type copyView struct {
 func (v copyView) Read(ctx context.Context, key PartitionKey, id string, buf []byte) (copypass.Item, bool, error) {
 	var it Item
 	err := v.db.patiently(ctx, func() (err error) {
-		it, err = v.of.ReadInto(ctx, key, id, buf)
+		it, err = v.of.read(ctx, key, id, mayWait, buf)
 		return err
 	})
 	return copiedItem(&it, err)
 }
 
 func (v copyView) Scan(ctx context.Context, key PartitionKey) iter.Seq2[copypass.Item, error] {
-	return v.copiedItems(ctx, v.of.Scan(ctx, key, IDRange{}, nil))
+	return v.copiedItems(ctx, v.of.Scan(ctx, key, IDRange{}, &ScanOptions{waits: true}))
 }
 
 // copySnapshot implements copypass.Held.
@@ -422,7 +422,7 @@ type copyDestination struct {
 }
 
 func (d copyDestination) All(ctx context.Context) iter.Seq2[copypass.Item, error] {
-	return d.copiedItems(ctx, d.c.ScanAll(ctx, nil))
+	return d.copiedItems(ctx, d.c.ScanAll(ctx, &ScanOptions{waits: true}))
 }
 
 func (d copyDestination) KeyOf(doc []byte, take bool) (PartitionKey, error) {
@@ -452,7 +452,7 @@ func (d copyDestination) write(ctx context.Context, r *request) error {
 			return err
 		}
 		defer call.Leave()
-		r.ttl, r.from = 0, fromCopy
+		r.ttl, r.from, r.admission = 0, fromCopy, mayWait
 		_, err = d.c.write(ctx, r, &WriteOptions{Durability: Buffered}, writebatch.Anything)
 		return err
 	})

@@ -142,7 +142,7 @@ func (s partitionFeed) Durable() (seq uint64, lazy wal.Position) {
 	return p.Install.FlushedSeq.Load(), lazy
 }
 
-func (s partitionFeed) Admit() error { return s.p.Admit(nil) }
+func (s partitionFeed) Admit() error { return s.p.Admit(nil, true) }
 
 func (s partitionFeed) Charge(units float64) {
 	s.p.Charge(nil, units)

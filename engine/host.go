@@ -7,8 +7,10 @@ import (
 
 	"github.com/cleavestore/cleave/index"
 	"github.com/cleavestore/cleave/internal/exec"
+	"github.com/cleavestore/cleave/internal/keylimits"
 	"github.com/cleavestore/cleave/internal/lifetime"
 	"github.com/cleavestore/cleave/internal/lsm"
+	"github.com/cleavestore/cleave/internal/meter"
 	"github.com/cleavestore/cleave/internal/pins"
 	"github.com/cleavestore/cleave/partmap"
 )
@@ -143,16 +145,22 @@ func (p *partition) Hold() (*lsm.Version, func(), error) {
 }
 
 // Admit refuses a call while the balance of the partition, or of the logical partition
-// pk, is overdrawn. A call on more than one has a nil pk.
-func (p *partition) Admit(pk []byte) error {
+// pk, is overdrawn. A call on more than one has a nil pk. One that waits then is not counted.
+func (p *partition) Admit(pk []byte, waits bool) error {
+	ofKey, ofPartition := (*keylimits.Limits).Admit, (*meter.Meter).Admit
+	if waits {
+		ofKey, ofPartition = (*keylimits.Limits).Wait, (*meter.Meter).Wait
+	}
 	if pk != nil && p.c.limits.Metered() {
-		if wait := p.c.limits.Admit(pk, p.db.uptime()); wait > 0 {
+		if wait := ofKey(&p.c.limits, pk, p.db.uptime()); wait > 0 {
 			return &ThrottledError{Partition: p.ID, Key: keyOf(string(pk)), RetryAfter: wait}
 		}
 	}
 	if m := p.meter.Load(); m != nil {
-		if wait := m.Admit(p.db.uptime()); wait > 0 {
-			p.c.throttled.Add(1)
+		if wait := ofPartition(m, p.db.uptime()); wait > 0 {
+			if !waits {
+				p.c.throttled.Add(1)
+			}
 			return &ThrottledError{Partition: p.ID, RetryAfter: wait}
 		}
 	}

@@ -108,6 +108,49 @@ func TestKeyThroughput(t *testing.T) {
 	})
 }
 
+// TestWaitsAreNotRefused: a load, reads of many items and scans that wait for throughput are
+// not counted as refused calls.
+func TestWaitsAreNotRefused(t *testing.T) {
+	for _, def := range []ContainerDef{{Throughput: 400, NoBurst: true}, {Limits: ContainerLimits{LogicalPartitionThroughput: 100}}} {
+		ctx, key := t.Context(), StringKey("k")
+		s := newMeteredStore(t, def)
+		waits := 0
+		s.db.opts.pause = func(d time.Duration) { waits++; s.pass(d) }
+		var items []ItemIdentity
+		_, err := s.c.Load(ctx, func(yield func([]byte, error) bool) {
+			for i := range 600 {
+				items = append(items, ItemIdentity{Key: key, ID: fmt.Sprint(i)})
+				if !yield(documentOf(fmt.Sprint(i), "k", 1000), nil) {
+					return
+				}
+			}
+		}, nil)
+		must(t, err)
+		loaded := waits
+		s.pass(time.Hour)
+		for _, err := range s.c.ReadMany(ctx, items) {
+			must(t, err)
+		}
+		read := waits
+		s.pass(time.Hour)
+		for _, err := range s.c.Scan(ctx, key, IDRange{}, nil) {
+			must(t, err)
+		}
+		if loaded < 10 || read < loaded+10 || waits == read {
+			t.Fatalf("%d, %d and %d waits: the test reached too little", loaded, read, waits)
+		}
+		u, err := s.c.Usage(ctx, key, nil)
+		must(t, err)
+		refused := s.c.limits.Refused() + s.c.throttled.Load()
+		if m := s.c.routing.Load().parts[0].meter.Load(); m != nil {
+			refused += m.Refused()
+		}
+		if refused != 0 || u.Throttled != 0 {
+			t.Errorf("%d refusals, %d of the key", refused, u.Throttled)
+		}
+	}
+}
+
 // TestKeyLimitsAreDurable: limits of the container and of single keys are there after a
 // reopen, in a backup, and gone when they are removed.
 func TestKeyLimitsAreDurable(t *testing.T) {

@@ -151,7 +151,7 @@ func (l *loader) add(ctx context.Context, r *request, doc []byte) error {
 	if l.c.unique != nil {
 		return l.addUnique(ctx, r)
 	}
-	r.precondition, r.ifMatch, r.sync = writebatch.Anything, 0, l.sync
+	r.precondition, r.ifMatch, r.sync, r.admission = writebatch.Anything, 0, l.sync, mayWait
 	p, w, err := l.c.place(ctx, r)
 	if l.Done.Charge += r.spent; err == nil {
 		l.Note(&p.Partition, w)
@@ -168,6 +168,7 @@ func (l *loader) addUnique(ctx context.Context, r *request) error {
 		return err
 	}
 	u := newCommit(b, l.sync)
+	u.admission = mayWait
 	p, w, err := u.place(ctx)
 	if l.Done.Charge += b.charge; err != nil {
 		return aloneError(err)

@@ -20,19 +20,19 @@ import (
 
 // Read returns an item, or ErrNotFound with an Item of which only Charge is set.
 func (c *Container) Read(ctx context.Context, pk PartitionKey, id string) (Item, error) {
-	return c.read(ctx, pk, id, lsm.MaxSequence, nil)
+	return c.read(ctx, pk, id, mayRefuse, nil)
 }
 
 // ReadInto is Read with the document appended to buf. Item.Body shares the memory of
 // buf: nothing is allocated if buf has room.
 func (c *Container) ReadInto(ctx context.Context, pk PartitionKey, id string, buf []byte) (Item, error) {
-	return c.read(ctx, pk, id, lsm.MaxSequence, buf)
+	return c.read(ctx, pk, id, mayRefuse, buf)
 }
 
 // ReadIf is Read, but if the item still has the etag not, it returns ErrNotModified and
 // an Item without a Body.
 func (c *Container) ReadIf(ctx context.Context, pk PartitionKey, id string, not ETag) (Item, error) {
-	it, err := c.read(ctx, pk, id, lsm.MaxSequence, nil)
+	it, err := c.read(ctx, pk, id, mayRefuse, nil)
 	if err == nil && it.ETag == not {
 		return Item{Meta: it.Meta}, ErrNotModified
 	}
@@ -50,7 +50,7 @@ func (c *Container) Borrow(ctx context.Context, pk PartitionKey, id string, fn f
 	}
 	buf := borrowed.Get().(*[]byte)
 	defer borrowed.Put(buf)
-	it, err := c.read(ctx, pk, id, lsm.MaxSequence, (*buf)[:0])
+	it, err := c.read(ctx, pk, id, mayRefuse, (*buf)[:0])
 	if err != nil {
 		return err
 	}
@@ -67,17 +67,23 @@ func (s *Snapshot) Read(ctx context.Context, pk PartitionKey, id string) (Item, 
 
 // ReadInto is Read with the document appended to buf.
 func (s *Snapshot) ReadInto(ctx context.Context, pk PartitionKey, id string, buf []byte) (Item, error) {
+	return s.read(ctx, pk, id, mayRefuse, buf)
+}
+
+func (s *Snapshot) read(ctx context.Context, pk PartitionKey, id string, how admission, buf []byte) (Item, error) {
 	if err := s.check(); err != nil {
 		return Item{}, err
 	}
 	pk = s.c.keys.Own(pk)
 	epk := pk.EPK()
-	return s.c.readAt(ctx, pk, &epk, id, s.view(pk), buf)
+	at := s.view(pk)
+	at.admission = max(at.admission, how)
+	return s.c.readAt(ctx, pk, &epk, id, at, buf)
 }
 
-func (c *Container) read(ctx context.Context, pk PartitionKey, id string, at uint64, buf []byte) (Item, error) {
+func (c *Container) read(ctx context.Context, pk PartitionKey, id string, how admission, buf []byte) (Item, error) {
 	if trace.IsEnabled() {
-		return c.readTraced(ctx, pk, id, at, buf)
+		return c.readTraced(ctx, pk, id, how, buf)
 	}
 	state, call, err := c.enterNewest(ctx)
 	if err != nil {
@@ -86,11 +92,11 @@ func (c *Container) read(ctx context.Context, pk PartitionKey, id string, at uin
 	defer call.Leave()
 	pk = state.keys.Own(pk)
 	epk := pk.EPK()
-	return state.readEntered(pk, &epk, id, view{at: at, installEpoch: lsm.MaxSequence}, buf)
+	return state.readEntered(pk, &epk, id, view{at: lsm.MaxSequence, installEpoch: lsm.MaxSequence, admission: how}, buf)
 }
 
 // readTraced is read in a region of a trace, apart from read for the deferred call.
-func (c *Container) readTraced(ctx context.Context, pk PartitionKey, id string, at uint64, buf []byte) (Item, error) {
+func (c *Container) readTraced(ctx context.Context, pk PartitionKey, id string, how admission, buf []byte) (Item, error) {
 	defer trace.StartRegion(ctx, "cleave.read").End()
 	state, call, err := c.enterNewest(ctx)
 	if err != nil {
@@ -99,7 +105,7 @@ func (c *Container) readTraced(ctx context.Context, pk PartitionKey, id string, 
 	defer call.Leave()
 	pk = state.keys.Own(pk)
 	epk := pk.EPK()
-	return state.readEntered(pk, &epk, id, view{at: at, installEpoch: lsm.MaxSequence}, buf)
+	return state.readEntered(pk, &epk, id, view{at: lsm.MaxSequence, installEpoch: lsm.MaxSequence, admission: how}, buf)
 }
 
 // enterNewest begins a call in the newest state of the store.
@@ -121,7 +127,7 @@ type view struct {
 	at           uint64        // sequence
 	installEpoch uint64        // partition.installEpoch when at was taken: a higher one is ErrReplaced
 	past         lifetime.Past // which items have expired; the zero Past: the present
-	admitted     bool          // the read is part of a call that was admitted
+	admission    admission
 }
 
 // readAt is read with a view, that of a reader under way.
@@ -139,6 +145,7 @@ func (c *Container) readAt(ctx context.Context, pk PartitionKey, epk *partmap.EP
 
 // readWaiting is readAt for a call that was admitted: it waits where it would be refused.
 func (c *Container) readWaiting(ctx context.Context, pk PartitionKey, epk *partmap.EPK, id string, at view, buf []byte) (it Item, err error) {
+	at.admission = max(at.admission, mayWait)
 	err = c.db.patiently(ctx, func() (err error) {
 		it, err = c.readAt(ctx, pk, epk, id, at, buf)
 		return err
@@ -180,7 +187,7 @@ func (c *Container) readEntered(pk PartitionKey, epk *partmap.EPK, id string, as
 	found := false
 	var p *partition
 	for routed := false; !routed; {
-		if p, err = c.route(encoded, epk, as.admitted); err != nil {
+		if p, err = c.route(encoded, epk, as.admission); err != nil {
 			return Item{}, err
 		}
 		if out, found, err = p.get(&k, epk, as.at, buf, &ver); err != nil {

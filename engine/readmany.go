@@ -25,21 +25,23 @@ type ReadManyResult struct {
 // most one error comes, as the last pair, for the first request without a result; those
 // before it have theirs. The first read may be throttled; those behind it wait instead.
 func (c *Container) ReadMany(ctx context.Context, items []ItemIdentity) iter.Seq2[ReadManyResult, error] {
-	return c.readMany(ctx, items, func(i ItemIdentity) (Item, error) { return c.Read(ctx, i.Key, i.ID) })
+	return c.readMany(ctx, items, func(i ItemIdentity, how admission) (Item, error) { return c.read(ctx, i.Key, i.ID, how, nil) })
 }
 
 // ReadMany is Container.ReadMany as of the snapshot.
 func (s *Snapshot) ReadMany(ctx context.Context, items []ItemIdentity) iter.Seq2[ReadManyResult, error] {
-	return s.c.readMany(ctx, items, func(i ItemIdentity) (Item, error) { return s.Read(ctx, i.Key, i.ID) })
+	return s.c.readMany(ctx, items, func(i ItemIdentity, how admission) (Item, error) { return s.read(ctx, i.Key, i.ID, how, nil) })
 }
 
-func (c *Container) readMany(ctx context.Context, items []ItemIdentity, read func(ItemIdentity) (Item, error)) iter.Seq2[ReadManyResult, error] {
+func (c *Container) readMany(ctx context.Context, items []ItemIdentity, read func(ItemIdentity, admission) (Item, error)) iter.Seq2[ReadManyResult, error] {
 	return func(yield func(ReadManyResult, error) bool) {
-		for n, i := range items {
-			it, err := read(i)
-			if n > 0 && errors.Is(err, ErrThrottled) {
-				err = c.now().db.patiently(ctx, func() error { it, err = read(i); return err })
+		how := mayRefuse
+		for _, i := range items {
+			it, err := read(i, how)
+			if how == mayWait && errors.Is(err, ErrThrottled) {
+				err = c.now().db.patiently(ctx, func() error { it, err = read(i, how); return err })
 			}
+			how = mayWait
 			found := err == nil
 			if err == ErrNotFound {
 				it.Key, it.ID, err = i.Key, i.ID, nil

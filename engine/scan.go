@@ -49,6 +49,8 @@ type ScanOptions struct {
 	// cost of all items that were read ahead (in place up to 256), and of visits to partitions without any.
 	Charge *float64
 	Within Scope // of ScanAll: AllPartitions, which the zero Scope stands for too, or OfRange
+
+	waits bool // the caller tries again while the scan is refused
 }
 
 // Scan returns the items of one logical partition with these ids, in the order of the ids.
@@ -126,6 +128,6 @@ func (c *Container) timeScan(o *ScanOptions, s *Snapshot) exec.ScanOptions {
 	o = cmp.Or(o, new(ScanOptions))
 	return exec.ScanOptions{
 		Limit: o.Limit, Reverse: o.Reverse, Borrow: o.Borrow, InPlace: o.InPlace, Charge: o.Charge,
-		Snapshot: cutOf(s), Admitted: s != nil && s.admitted, Timed: c.db.times.calls.Timed(latency.Scan, rand.Uint32()),
+		Snapshot: cutOf(s), Admitted: s != nil && s.admission == mayPass, Waits: o.waits, Timed: c.db.times.calls.Timed(latency.Scan, rand.Uint32()),
 	}
 }

@@ -23,7 +23,7 @@ type Snapshot struct {
 	installEpoch uint64        // installations in the container when it was taken
 	cuts         []cut         // of a replicated container: one for each partition, in key-space order; nil: seq holds
 	past         lifetime.Past // which items have expired; the zero Past: by the clock
-	admitted     bool          // of a transaction, which was admitted when it began
+	admission    admission     // mayPass: of a transaction, which was admitted when it began
 	by           pins.Reader
 	pin          pins.Pin // of seq, unless there are cuts
 	closed       sync.Once
@@ -182,7 +182,7 @@ func (s *Snapshot) view(pk PartitionKey) view {
 }
 
 // whole is view where all partitions are seen at one sequence.
-func (s *Snapshot) whole() view { return view{s.seq, s.installEpoch, s.past, s.admitted} }
+func (s *Snapshot) whole() view { return view{s.seq, s.installEpoch, s.past, s.admission} }
 
 func (s *Snapshot) check() error {
 	select {

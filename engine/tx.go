@@ -70,7 +70,9 @@ func (tx *Tx) ReadInto(id string, buf []byte) (Item, error) {
 		return Item{Meta: Meta{Key: tx.pk, ID: id}, Body: buf[n:]}, nil
 	}
 	at := tx.snapshot.whole()
-	at.admitted = tx.charge < mostOverdrawn
+	if tx.charge >= mostOverdrawn {
+		at.admission = mayWait
+	}
 	it, err := tx.snapshot.c.readWaiting(tx.ctx, tx.pk, &tx.epk, id, at, buf)
 	tx.spent(it.Charge)
 	if tx.update != nil && (err == nil || err == ErrNotFound) {
@@ -289,14 +291,18 @@ func (c *Container) beginNow(ctx context.Context, pk PartitionKey, anew bool) (*
 	}
 	db := c.db
 	epk := pk.EPK()
+	how := mayRefuse
+	if anew {
+		how = mayPass
+	}
 	for {
-		p, err := c.route(pk.Encoded(), &epk, anew)
+		p, err := c.route(pk.Encoded(), &epk, how)
 		if err != nil {
 			return nil, err
 		}
 		at := db.env.Pins.Take(pins.Transaction, p.Visible.Load, db.opts.clock())
 		if !p.Dropped.Load() {
-			return &Tx{ctx: ctx, pk: pk, epk: epk, snapshot: Snapshot{c: c, seq: at.Seq, pin: at, installEpoch: p.InstallEpoch, past: p.Past(), admitted: true}}, nil
+			return &Tx{ctx: ctx, pk: pk, epk: epk, snapshot: Snapshot{c: c, seq: at.Seq, pin: at, installEpoch: p.InstallEpoch, past: p.Past(), admission: mayPass}}, nil
 		}
 		// The successors may have flushed before the sequence was taken.
 		db.env.Pins.Release(at)

@@ -189,6 +189,6 @@ func (u *update) try(ctx context.Context, c *Container, pk PartitionKey, sync, a
 	}
 	tx.over = true
 	u.commit = newCommit(&u.Batch, sync)
-	u.commit.tx, u.commit.Reads = tx, &u.reads
+	u.commit.tx, u.commit.Reads, u.commit.admission = tx, &u.reads, mayPass
 	return u.commit.run(ctx)
 }

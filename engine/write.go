@@ -34,6 +34,7 @@ type request struct {
 	watch        stopwatch // runs if a caller waits for the write
 	on           waits     // without stalled, which is waited
 	waited       time.Duration
+	admission    admission
 	spent        float64          // RU, once place has returned
 	counted      keysizes.Counted // set by measure
 
@@ -46,7 +47,7 @@ type request struct {
 var requests = sync.Pool{New: func() any { return new(request) }}
 
 func (r *request) release() {
-	r.ver.Body, r.counted, r.from, r.watch = nil, keysizes.Counted{}, fromCaller, stopwatch{}
+	r.ver.Body, r.counted, r.from, r.watch, r.admission = nil, keysizes.Counted{}, fromCaller, stopwatch{}, mayRefuse
 	if cap(r.head) > 64<<10 {
 		r.head = nil
 	}
@@ -259,7 +260,7 @@ func (c *Container) place(ctx context.Context, r *request) (*partition, physical
 		limited = nil // a CopyJob takes the throughput of the container only
 	}
 	for {
-		p, err := c.route(limited, &r.epk, false)
+		p, err := c.route(limited, &r.epk, r.admission)
 		if err != nil {
 			return nil, physical.Record{}, err
 		}

@@ -27,7 +27,7 @@ func (e *Execution) countUnit(ctx context.Context, u *unit, to *query.Grouper, t
 		return false, nil, err
 	}
 	visit := func(p Part, v *lsm.Version, past lifetime.Past, lo, hi *item.Key, whole bool) error {
-		if err := p.Admit(u.key.Encoded()); err != nil {
+		if err := p.Admit(u.key.Encoded(), true); err != nil {
 			return err
 		}
 		c := candidatesPool.Get().(*candidates)

@@ -71,7 +71,7 @@ func (e *Execution) spend(charge float64) {
 // consumed; then it has read nothing. Once it was admitted, it waits instead: a query that
 // was refused after it had read would read the same again, and never end.
 func (e *Execution) admit(p Part, u *unit) error {
-	e.admission.Do(func() { e.refused = p.Admit(u.key.Encoded()) })
+	e.admission.Do(func() { e.refused = p.Admit(u.key.Encoded(), false) })
 	return e.refused
 }
 

@@ -84,9 +84,9 @@ type Part interface {
 	Hold() (v *lsm.Version, release func(), err error)
 	// Past says which of its items have expired.
 	Past() lifetime.Past
-	// Admit refuses a call while the throughput of the partition, or of the logical
-	// partition pk, is consumed; pk is nil in a call on more than one.
-	Admit(pk []byte) error
+	// Admit refuses a call while the throughput of the partition, or of the logical partition
+	// pk (nil: a call on more than one), is consumed. One that waits then is not counted.
+	Admit(pk []byte, waits bool) error
 	// Metered says that Charge is to be told what calls cost.
 	Metered() bool
 	// Charge counts request units that a call has cost.

@@ -47,9 +47,9 @@ type ScanOptions struct {
 	Claims bool
 	// Unique says that the container has unique keys: ids with the mark of claims are claims.
 	Unique bool
-	// Admitted says that the scan is part of a call that was admitted: its first batch is
-	// read in any case.
-	Admitted bool
+	// Admitted says that the scan is part of a call that was admitted: its first batch is read
+	// in any case. Waits says that the caller waits while it is refused: that is not counted.
+	Admitted, Waits bool
 	// Timed says that Host.Scanned is told how long the scan took.
 	Timed bool
 }
@@ -151,7 +151,7 @@ type scanner struct {
 	installEpoch uint64                          // installations in the container when the sequence was taken
 	pasts        func(partmap.EPK) lifetime.Past // Host.Pasts; nil: the present at each batch
 	admitted     bool                            // ScanOptions.Admitted
-	begun        bool                            // its first batch was read: from now on it waits where it is throttled
+	begun, waits bool                            // its first batch was read: from now on it waits where it is throttled; ScanOptions.Waits
 	visit, owed  float64                         // RU of the visit of the partition: which the next item carries, which the next batch is charged
 	charged      *float64                        // ScanOptions.Charge
 	visited      bool                            // with accept: the visit of the first partition is already paid for
@@ -218,7 +218,7 @@ func (s *scanner) closeCursors() {
 
 func (s *scanner) begin(ctx context.Context, h Host, o *ScanOptions) {
 	s.ctx, s.h, s.snapshot = ctx, h, o.Snapshot
-	s.reverse, s.borrow, s.charged, s.admitted = o.Reverse, o.Borrow || o.InPlace, o.Charge, o.Admitted
+	s.reverse, s.borrow, s.charged, s.admitted, s.waits = o.Reverse, o.Borrow || o.InPlace, o.Charge, o.Admitted, o.Waits
 	s.changes, s.since, s.claims, s.unique = o.Changes, o.Since, o.Claims, o.Unique
 	s.timed, s.inPlace, s.most = o.Timed, o.InPlace, scanBatchItems
 	if s.left = o.Limit; s.left <= 0 {
@@ -380,7 +380,7 @@ func (s *scanner) fill(p Part, at uint64) (more bool, err error) {
 	}
 	s.found, s.text, s.mapped = s.found[:0], s.text[:0], s.mapped[:0]
 	if s.begun || !s.admitted {
-		if err = p.Admit(s.pk.Encoded()); err != nil {
+		if err = p.Admit(s.pk.Encoded(), s.begun || s.waits); err != nil {
 			return false, err
 		}
 	}

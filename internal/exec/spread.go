@@ -71,7 +71,7 @@ func (e *Execution) openUnit(ctx context.Context, u *unit, o *indexOrder) error 
 		if u.opened != nil {
 			return nil // the scan opens those of the other partitions of the unit
 		}
-		if err := p.Admit(u.key.Encoded()); err != nil {
+		if err := p.Admit(u.key.Encoded(), true); err != nil {
 			return err
 		}
 		if of := e.pasts(p.Data().Range.Min); of != (lifetime.Past{}) {

@@ -132,15 +132,22 @@ func (l *Limits) Metered() bool {
 // Admit returns 0 if an operation on a logical partition is admitted now. Otherwise it
 // counts a refusal and returns how long until the next operation is admitted.
 func (l *Limits) Admit(pk []byte, now time.Duration) time.Duration {
-	s := l.rules.Load()
-	if s == nil || s.meters == nil || s.of(pk).Throughput == 0 {
-		return 0
-	}
-	wait := s.meters.admit(pk, now)
+	wait := l.admit(pk, now, 1)
 	if wait > 0 {
 		l.refused.Add(1)
 	}
 	return wait
+}
+
+// Wait is Admit for an operation that waits then: it counts no refusal.
+func (l *Limits) Wait(pk []byte, now time.Duration) time.Duration { return l.admit(pk, now, 0) }
+
+func (l *Limits) admit(pk []byte, now time.Duration, refusals int64) time.Duration {
+	s := l.rules.Load()
+	if s == nil || s.meters == nil || s.of(pk).Throughput == 0 {
+		return 0
+	}
+	return s.meters.admit(pk, now, refusals)
 }
 
 // Refused returns how many operations were not admitted.
@@ -209,7 +216,8 @@ func newMeters(now time.Duration) *meters {
 
 func (m *meters) shard(pk []byte) *shard { return &m.shards[maphash.Bytes(m.seed, pk)%shards] }
 
-func (m *meters) admit(pk []byte, now time.Duration) time.Duration {
+// admit counts so many refusals if the operation is not admitted.
+func (m *meters) admit(pk []byte, now time.Duration, refusals int64) time.Duration {
 	s := m.shard(pk)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -219,7 +227,7 @@ func (m *meters) admit(pk []byte, now time.Duration) time.Duration {
 	}
 	wait := b.wait(now)
 	if wait > 0 {
-		b.refused++
+		b.refused += refusals
 		b.used = now
 	}
 	return wait

@@ -67,6 +67,9 @@ func TestDebt(t *testing.T) {
 	if wait := l.Admit(pk(1), now); wait != 200*time.Millisecond+1 {
 		t.Errorf("20 RU at 100 RU/s: %v", wait)
 	}
+	if wait := l.Wait(pk(1), now); wait != 200*time.Millisecond+1 { // it is not refused
+		t.Errorf("waits for %v", wait)
+	}
 	if wait := l.Admit(pk(1), now+200*time.Millisecond+1); wait != 0 {
 		t.Errorf("paid back, and still %v", wait)
 	}

@@ -43,14 +43,15 @@ func New(rate float64, bursts bool, now time.Duration, balance float64) *Meter {
 // Admit returns 0 if an operation is admitted now. Otherwise it counts a refusal and
 // returns how long until the next operation is admitted.
 func (m *Meter) Admit(now time.Duration) time.Duration {
-	wait := m.wait(now)
+	wait := m.Wait(now)
 	if wait > 0 {
 		m.refused.Add(1)
 	}
 	return wait
 }
 
-func (m *Meter) wait(now time.Duration) time.Duration {
+// Wait is Admit for an operation that waits then: it counts no refusal.
+func (m *Meter) Wait(now time.Duration) time.Duration {
 	wait := m.bank.wait(now)
 	if m.burst.rate > 0 {
 		wait = max(wait, m.burst.wait(now))

@@ -10,7 +10,7 @@ import (
 // span of time, and returns what they cost.
 func spend(m *Meter, now *time.Duration, span time.Duration, ru float64) (spent float64) {
 	for end := *now + span; ; {
-		if wait := m.wait(*now); wait > 0 {
+		if wait := m.Wait(*now); wait > 0 {
 			if *now += wait; *now >= end {
 				*now = end
 				return spent
@@ -77,21 +77,32 @@ func TestHeirs(t *testing.T) {
 func TestBucketDebt(t *testing.T) {
 	now := time.Second
 	m := New(100, false, now, 0)
-	if m.wait(now) == 0 {
+	if m.Wait(now) == 0 {
 		t.Error("an empty bucket admits")
 	}
 	now++
-	if m.wait(now) != 0 {
+	if m.Wait(now) != 0 {
 		t.Error("a positive bucket does not admit")
 	}
 	m.Charge(now, 1000)
-	if wait := m.wait(now); wait < 9900*time.Millisecond || wait > 10*time.Second {
+	if wait := m.Wait(now); wait < 9900*time.Millisecond || wait > 10*time.Second {
 		t.Errorf("wait %v", wait)
 	}
 	if b := m.Balance(now); b > -990 || b < -1000 {
 		t.Errorf("balance %v", b)
 	}
-	if wait := New(1000, true, now, m.Balance(now)).wait(now); wait < 990*time.Millisecond || wait > time.Second {
+	if wait := New(1000, true, now, m.Balance(now)).Wait(now); wait < 990*time.Millisecond || wait > time.Second {
 		t.Errorf("at ten times the rate: wait %v", wait)
+	}
+}
+
+// TestRefused: what waits is not refused.
+func TestRefused(t *testing.T) {
+	m := New(100, false, time.Hour, -100)
+	if wait := m.Wait(time.Hour); wait != time.Second+1 || m.Admit(time.Hour) != wait || m.Refused() != 1 {
+		t.Errorf("waits for %v, %d refused", wait, m.Refused())
+	}
+	if m.Admit(2*time.Hour) != 0 || m.Refused() != 1 {
+		t.Errorf("%d refused", m.Refused())
 	}
 }
