@@ -8,6 +8,7 @@ import (
 
 	"github.com/cleavestore/cleave/cmd/pinspect/internal/layout"
 	"github.com/cleavestore/cleave/cmd/pinspect/internal/pairs"
+	"github.com/cleavestore/cleave/cmd/pinspect/internal/settings"
 	"github.com/cleavestore/cleave/cmd/pinspect/internal/survey"
 	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/internal/chart"
@@ -93,7 +94,7 @@ type containerInfo struct {
 
 	Changes *layout.FeedHistory `json:"changes,omitempty"` // if it has a change retention
 
-	layout.Settings
+	settings.Settings
 }
 
 // Run runs the command.
@@ -197,7 +198,7 @@ func keyPaths(def *engine.ContainerDef) []string {
 func describeContainer(cs *engine.ContainerStats, l *layout.Store) containerInfo {
 	info := containerInfo{
 		Name: cs.Name, Kind: cs.Def.Kind.String(), PartitionKey: keyPaths(&cs.Def),
-		Physical: len(cs.Partitions), Exact: true, Compression: cs.Def.Compression.String(), Settings: layout.DescribeSettings(&cs.Def),
+		Physical: len(cs.Partitions), Exact: true, Compression: cs.Def.Compression.String(), Settings: settings.Of(&cs.Def),
 	}
 	for _, p := range cs.Partitions {
 		info.Documents += p.Items

@@ -105,11 +105,11 @@ func (c *Checker) listed(t *lsm.Tree) error {
 	wrong := make(map[uint64]string)
 	for _, r := range m.Runs {
 		for _, f := range r.Files {
-			switch info, err := c.fs.Stat(segmentName(t, f.Number)); {
-			case errors.Is(err, fault.ErrMissing):
+			switch info, none := c.fs.Stat(segmentName(t, f.Number)); {
+			case errors.Is(none, fault.ErrMissing):
 				wrong[f.Number] = "the manifest names this file, and it is not there"
-			case err != nil:
-				return err
+			case none != nil:
+				return none
 			case info.Size != f.Size:
 				wrong[f.Number] = fmt.Sprintf("it has %d bytes, the manifest says %d", info.Size, f.Size)
 			}

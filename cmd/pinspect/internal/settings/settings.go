@@ -1,4 +1,5 @@
-package layout
+// Package settings describes what a container was made with that is not the default.
+package settings
 
 import (
 	"strings"
@@ -26,8 +27,8 @@ type Settings struct {
 	BatchBytes            int64      `json:"batch_limit_bytes"`
 }
 
-// DescribeSettings describes a definition.
-func DescribeSettings(def *engine.ContainerDef) Settings {
+// Of describes a definition.
+func Of(def *engine.ContainerDef) Settings {
 	s := Settings{
 		Throughput: def.Throughput, NoBurst: def.NoBurst, HashVersion: def.HashVersion, TTLSeconds: def.DefaultTTL.Seconds(), MutableTTL: def.MutableTTL, UniqueKeys: def.UniqueKeys,
 		ItemBytes: def.Limits.ItemBytes, LogicalPartitionBytes: def.Limits.LogicalPartitionBytes, LogicalThroughput: def.Limits.LogicalPartitionThroughput, BatchBytes: def.Limits.BatchBytes,
