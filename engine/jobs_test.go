@@ -95,6 +95,16 @@ func TestOneKeyIsNotSplit(t *testing.T) {
 	s.check()
 }
 
+// splitsInTwo checks that the store splits its only partition by itself.
+func (s *splitStore) splitsInTwo(p *partition) {
+	s.t.Helper()
+	s.db.splitLarge(s.db.partitions())
+	if len(s.ids()) != 2 {
+		s.t.Errorf("partitions %v of %d bytes", s.ids(), p.Version.Load().LiveBytes())
+	}
+	s.check()
+}
+
 // TestRefusedWithoutNeed: a job that was asked for and refused does not keep a partition from
 // being split by itself, unless the store would have cut it in the same way.
 func TestRefusedWithoutNeed(t *testing.T) {
@@ -117,11 +127,7 @@ func TestRefusedWithoutNeed(t *testing.T) {
 	for i := range 10 {
 		s.put(i, "y", strings.Repeat("x", 200))
 	}
-	s.db.splitLarge(s.db.partitions())
-	if len(s.ids()) != 2 {
-		t.Errorf("partitions %v of %d bytes", s.ids(), p.Version.Load().LiveBytes())
-	}
-	s.check()
+	s.splitsInTwo(p)
 }
 
 // TestRefusedThenEmptied: a partition that held too much of one logical partition is split
@@ -145,11 +151,7 @@ func TestRefusedThenEmptied(t *testing.T) {
 	for i := range 60 {
 		s.put(i, "x", strings.Repeat("x", 200))
 	}
-	s.db.splitLarge(s.db.partitions())
-	if len(s.ids()) != 2 {
-		t.Errorf("partitions %v of %d bytes", s.ids(), p.Version.Load().LiveBytes())
-	}
-	s.check()
+	s.splitsInTwo(p)
 }
 
 // TestCancelJob cancels a job that waits and one that prepares.

@@ -17,6 +17,17 @@ import (
 	"github.com/cleavestore/cleave/internal/vfs"
 )
 
+// openReader opens the store of openStore read-only.
+func openReader(t *testing.T, opts *Options) *DB {
+	t.Helper()
+	o := *opts
+	o.ReadOnly = true
+	reader, err := Open(t.Context(), "mem", &o)
+	must(t, err)
+	t.Cleanup(func() { reader.Close() })
+	return reader
+}
+
 // TestVerifyReadOnlyAfterDrop verifies a store that is open read-only, after the
 // writer has dropped a container and split a partition: nothing is wrong.
 func TestVerifyReadOnlyAfterDrop(t *testing.T) {
@@ -31,11 +42,7 @@ func TestVerifyReadOnlyAfterDrop(t *testing.T) {
 	must(t, err)
 	upsert(t, other, "1", 10)
 	must(t, db.Flush(ctx))
-	o := *opts
-	o.ReadOnly = true
-	reader, err := Open(ctx, "mem", &o)
-	must(t, err)
-	defer reader.Close()
+	reader := openReader(t, opts)
 	must(t, db.DropContainer(ctx, "other"))
 	job, err := c.Split(ctx, c.Partitions()[0].ID, nil)
 	must(t, err)
@@ -158,11 +165,7 @@ func TestReadOnlySequence(t *testing.T) {
 	db, c := openStore(t, opts)
 	upsert(t, c, "1", 10)
 	must(t, db.Flush(ctx))
-	o := *opts
-	o.ReadOnly = true
-	reader, err := Open(ctx, "mem", &o)
-	must(t, err)
-	defer reader.Close()
+	reader := openReader(t, opts)
 	in, err := reader.Container("c")
 	must(t, err)
 	var snapshots []*Snapshot

@@ -12,18 +12,25 @@ import (
 	"github.com/cleavestore/cleave/internal/vfs"
 )
 
+// hostileWriter returns the writer of a file "a" with keys that are placed by epk.
+func hostileWriter(t testing.TB, mem *vfs.Mem, epk func(dst, pk []byte) []byte) *Writer {
+	t.Helper()
+	f, err := mem.Create("a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := NewWriter(f, WriterOptions{FileNumber: 1, StoreID: testStore, EPK: epk, Levels: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
 // hostileFile writes items with these ids in a logical partition.
 func hostileFile(t testing.TB, ids [][]byte) (*Reader, model) {
 	t.Helper()
 	fsys := vfs.NewMem()
-	f, err := fsys.Create("a")
-	if err != nil {
-		t.Fatal(err)
-	}
-	w, err := NewWriter(f, WriterOptions{FileNumber: 1, StoreID: testStore, EPK: hashEPK, Levels: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := hostileWriter(t, fsys, hashEPK)
 	var m model
 	pk := encodeKey("partition")
 	for i, id := range ids {
@@ -92,14 +99,7 @@ func TestManyPartitionsOfOneHash(t *testing.T) {
 	const n = 2000
 	epk := func(dst, pk []byte) []byte { return append(dst, "0123456789abcdef"...) }
 	fsys := vfs.NewMem()
-	f, err := fsys.Create("a")
-	if err != nil {
-		t.Fatal(err)
-	}
-	w, err := NewWriter(f, WriterOptions{FileNumber: 1, StoreID: testStore, EPK: epk, Levels: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := hostileWriter(t, fsys, epk)
 	var m model
 	for i := range n {
 		k := item.Key{EPK: epk(nil, nil), PK: encodeKey(fmt.Sprint("partition ", i)), ID: []byte("id")}
@@ -170,14 +170,7 @@ func TestTwinsSeek(t *testing.T) {
 	const n = 2000
 	mem := vfs.NewMem()
 	fsys := vfs.NewFaulty(mem)
-	f, err := mem.Create("a")
-	if err != nil {
-		t.Fatal(err)
-	}
-	w, err := NewWriter(f, WriterOptions{FileNumber: 1, StoreID: testStore, EPK: epk, Levels: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := hostileWriter(t, mem, epk)
 	keyOf := func(pk string, id int) item.Key {
 		k := item.Key{PK: encodeKey(pk), ID: fmt.Appendf(nil, "id-%08d", id)}
 		k.EPK = epk(nil, k.PK)

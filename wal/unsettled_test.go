@@ -111,6 +111,21 @@ func TestUnsettledBesideWriter(t *testing.T) {
 	}
 }
 
+// appearing shows the files of mem, in which the first log file becomes appears when a reader is behind the header, the
+// records and the search beyond them. reads counts the reads.
+func appearing(mem *vfs.Mem, appears []byte) (faulty *vfs.Faulty, reads *int) {
+	faulty, reads = vfs.NewFaulty(mem), new(int)
+	faulty.SetHook(func(c vfs.Call) error {
+		if c.Op == vfs.OpRead {
+			if *reads++; *reads == 3 {
+				return mem.WriteFile(name(1), appears)
+			}
+		}
+		return nil
+	})
+	return faulty, reads
+}
+
 // TestRecoverWhileWriting: behind the place where a reader found no record, records appear
 // that vouch for it. If the record is there at a second look the reader goes on; if it is
 // not, that is damage.
@@ -138,18 +153,10 @@ func TestRecoverWhileWriting(t *testing.T) {
 	for _, o := range []Options{smallOptions(2), unsettled(2)} {
 		for _, appears := range [][]byte{hole, after} {
 			must(t, mem.WriteFile(name(1), before))
-			faulty, reads := vfs.NewFaulty(mem), 0
-			faulty.SetHook(func(c vfs.Call) error {
-				if c.Op == vfs.OpRead {
-					if reads++; reads == 3 { // the header, the records, the search beyond
-						return mem.WriteFile(name(1), appears)
-					}
-				}
-				return nil
-			})
+			faulty, reads := appearing(mem, appears)
 			got, rec, err := replay(faulty, st, o)
-			if reads < 4 {
-				t.Errorf("%d reads: the place was not looked at again", reads)
+			if *reads < 4 {
+				t.Errorf("%d reads: the place was not looked at again", *reads)
 			}
 			if &appears[0] == &hole[0] {
 				wantCorrupt(t, err, name(1), stop, "a hole")
@@ -189,15 +196,7 @@ func TestUnsettledWhileWriting(t *testing.T) {
 	before[stop+1024] = 1 // a page with data: the search goes through it
 	after := write(5)
 	must(t, mem.WriteFile(name(1), before))
-	faulty, reads := vfs.NewFaulty(mem), 0
-	faulty.SetHook(func(c vfs.Call) error {
-		if c.Op == vfs.OpRead {
-			if reads++; reads == 3 { // the header, the records, the search beyond
-				return mem.WriteFile(name(1), after)
-			}
-		}
-		return nil
-	})
+	faulty, _ := appearing(mem, after)
 	got, rec := mustReplay(t, faulty, st, unsettled(2))
 	if wantEntries(t, got, all); rec.TornFile != 0 || rec.Dropped != (Dropped{}) {
 		t.Errorf("torn file %d, %q, dropped %+v", rec.TornFile, rec.TornReason, rec.Dropped)
@@ -211,7 +210,7 @@ func TestUnsettledWhileWriting(t *testing.T) {
 	clear(half[fileHeaderBytes+8:])
 	clear(empty[fileHeaderBytes:])
 	must(t, mem.WriteFile(name(2), empty))
-	reads = 0
+	reads := 0
 	faulty.SetHook(func(c vfs.Call) error {
 		if c.Op != vfs.OpRead || !strings.HasSuffix(c.Name, FileName(2)) {
 			return nil

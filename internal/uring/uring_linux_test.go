@@ -143,6 +143,19 @@ func TestNotDone(t *testing.T) {
 	}
 }
 
+// lateReads returns Rings of one ring, and a pipe: a read from it stays with the kernel.
+func lateReads(t *testing.T, r *ring) (s *Rings, from, to *os.File) {
+	t.Helper()
+	s = &Rings{list: []*ring{r}}
+	s.once.Do(func() {})
+	from, to, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _, _ = from.Close(), to.Close() })
+	return s, from, to
+}
+
 // TestLeft: a read that the kernel does not complete is not waited for. What it reads later
 // goes nowhere, and its place is used again.
 func TestLeft(t *testing.T) {
@@ -151,13 +164,7 @@ func TestLeft(t *testing.T) {
 		t.Log("io_uring is forbidden here")
 		return
 	}
-	s := Rings{list: []*ring{r}}
-	s.once.Do(func() {})
-	from, to, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _, _ = from.Close(), to.Close() }()
+	s, from, to := lateReads(t, r)
 	f, data := file(t, 5000)
 	const others = 3
 	b := make([]byte, 5)
@@ -212,13 +219,7 @@ func TestLeftByAll(t *testing.T) {
 	var due func()
 	begun := 0
 	r.after = func(_ time.Duration, f func()) { due, begun = f, begun+1 }
-	s := Rings{list: []*ring{r}}
-	s.once.Do(func() {})
-	from, to, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _, _ = from.Close(), to.Close() }()
+	s, from, to := lateReads(t, r)
 	for range 3 {
 		if s.ReadAt(from, make([]byte, 5), 0) {
 			t.Error("read from an empty pipe")
