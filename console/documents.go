@@ -7,13 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strconv"
-	"strings"
 	"sync"
 	"time"
 	"unicode/utf8"
 
 	"github.com/cleavestore/cleave/engine"
+	"github.com/cleavestore/cleave/internal/continuation"
 	"github.com/cleavestore/cleave/internal/pageapi"
 )
 
@@ -340,8 +339,9 @@ func (h *handler) serveQuery(r *http.Request) (any, error) {
 	}
 	left := q.Limit // of the query's own limit, with the page; 0: it has none
 	if q.Continue = body.Continue; left > 0 {
-		if left, q.Continue, err = cutLeft(body.Continue, left); err != nil {
-			return nil, err
+		var ok bool
+		if left, q.Continue, ok = continuation.CutLimited(body.Continue, left); !ok || left == 0 {
+			return nil, fmt.Errorf("%w: not what a query with a limit of %d gave", engine.ErrBadContinuation, q.Limit)
 		}
 	}
 	if q.Limit = left; left == 0 || left > queryRows {
@@ -388,24 +388,8 @@ func (h *handler) serveQuery(r *http.Request) (any, error) {
 		case left > 0 && len(v.Rows) >= left:
 			v.Continue = ""
 		case left > 0 && v.Continue != "":
-			v.Continue = strconv.Itoa(left-len(v.Rows)) + behindLeft + v.Continue
+			v.Continue = continuation.Limited(left-len(v.Rows), v.Continue)
 		}
 		return v, nil
 	})
-}
-
-// behindLeft stands in the continuation of a query that has a limit of its own, between how many results are left of it and the
-// continuation of the store.
-const behindLeft = ":"
-
-// cutLeft takes the continuation of a query with a limit apart. Without one all is left.
-func cutLeft(text string, limit int) (left int, inner string, err error) {
-	if text == "" {
-		return limit, "", nil
-	}
-	before, inner, _ := strings.Cut(text, behindLeft)
-	if left, err = strconv.Atoi(before); err != nil || left <= 0 || left >= limit || inner == "" {
-		err = fmt.Errorf("%w: not what a query with a limit of %d gave", engine.ErrBadContinuation, limit)
-	}
-	return left, inner, err
 }

@@ -69,14 +69,21 @@ func TestSplitByItself(t *testing.T) {
 	}
 }
 
-// TestOneKeyIsNotSplit has one logical partition grow past the limit.
-func TestOneKeyIsNotSplit(t *testing.T) {
+// newFullOfOneKey returns a store with a partition past the limit, of one logical partition, after it was to be split.
+func newFullOfOneKey(t *testing.T) (*splitStore, *partition) {
+	t.Helper()
 	s := newSplitStore(t, byK, func(o *Options) { o.MaxPartitionBytes = 10 << 10 })
 	for i := range 100 {
 		s.put(1, fmt.Sprint(i), strings.Repeat("x", 200))
 	}
 	p := s.db.partitions()[0]
 	s.db.splitLarge(s.db.partitions())
+	return s, p
+}
+
+// TestOneKeyIsNotSplit has one logical partition grow past the limit.
+func TestOneKeyIsNotSplit(t *testing.T) {
+	s, p := newFullOfOneKey(t)
 	if len(s.ids()) != 1 || p.refusedAt.Load() == 0 {
 		t.Errorf("partitions %v, refused at %d", s.ids(), p.refusedAt.Load())
 	}
@@ -133,12 +140,7 @@ func TestRefusedWithoutNeed(t *testing.T) {
 // TestRefusedThenEmptied: a partition that held too much of one logical partition is split
 // as any other once that is deleted.
 func TestRefusedThenEmptied(t *testing.T) {
-	s := newSplitStore(t, byK, func(o *Options) { o.MaxPartitionBytes = 10 << 10 })
-	for i := range 100 {
-		s.put(1, fmt.Sprint(i), strings.Repeat("x", 200))
-	}
-	p := s.db.partitions()[0]
-	s.db.splitLarge(s.db.partitions())
+	s, p := newFullOfOneKey(t)
 	if p.refusedAt.Load() < 20<<10 {
 		t.Fatalf("refused at %d", p.refusedAt.Load())
 	}

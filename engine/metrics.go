@@ -28,7 +28,8 @@ func (db *DB) metricsIn(set *metricset.Set) metrics.Snapshot {
 		return set.Snapshot(db.opts.clock(), db.opened)
 	}
 	defer call.Leave()
-	s, now := db.stats(true), db.opts.clock()
+	s := db.stats(true)
+	now := db.opts.clock()
 	set.Fields("metric", &s)
 	db.addHealth(set, &s, now)
 	db.addWork(set)
@@ -98,9 +99,11 @@ func (db *DB) addContainers(set *metricset.Set, s *Stats) {
 		*PartitionStats
 		container string
 	}
-	parts, labels := []labelled(nil), make(map[string]string)
+	var parts []labelled
+	labels := make(map[string]string)
 	for i := range s.Containers {
-		c, at := &s.Containers[i], metricset.Container(i, s.Containers[i].Name)
+		c := &s.Containers[i]
+		at := metricset.Container(i, c.Name)
 		labels[c.Name] = at
 		metricset.Add(set, "cleave_container_partitions", len(c.Partitions), at)
 		for k := range c.Partitions {

@@ -6,12 +6,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strconv"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/cleavestore/cleave/engine"
+	"github.com/cleavestore/cleave/internal/continuation"
 	"github.com/cleavestore/cleave/replica/group"
 	"github.com/cleavestore/cleave/replica/host"
 	"github.com/cleavestore/cleave/replica/protocol"
@@ -132,11 +131,14 @@ func evaluate(ctx context.Context, c *engine.Container, r *protocol.ReadRequest,
 	p.Continue, p.Done = r.Query.Continue, true
 	goesOn := func(text string) string { return text }
 	if query.Continue = r.Query.Continue; left > 0 { // the query has a limit of its own
-		if left, query.Continue, err = cutLeft(r.Query.Continue, left); err != nil || left == 0 {
-			return err
+		var ok bool
+		if left, query.Continue, ok = continuation.CutLimited(r.Query.Continue, left); !ok {
+			return fmt.Errorf("%w: not what a query with a limit of %d gave", engine.ErrBadContinuation, query.Limit)
+		} else if left == 0 {
+			return nil
 		}
 		limit = min(limit, left)
-		goesOn = func(text string) string { return strconv.Itoa(left-len(p.Rows)) + behindLeft + text }
+		goesOn = func(text string) string { return continuation.Limited(left-len(p.Rows), text) }
 	}
 	if query.Limit = limit; limit != left {
 		query.Limit++ // one more tells whether there are more
@@ -174,20 +176,4 @@ func evaluate(ctx context.Context, c *engine.Container, r *protocol.ReadRequest,
 	stats := result.Stats()
 	p.Documents, p.Bytes, p.Charge = uint64(stats.Documents), uint64(stats.Bytes), stats.Charge
 	return nil
-}
-
-// behindLeft stands in the continuation of a query that has a limit of its own, between how many results are left of it and the
-// continuation of the store.
-const behindLeft = ":"
-
-// cutLeft takes the continuation of a query with a limit apart. Without one all is left.
-func cutLeft(text string, limit int) (left int, inner string, err error) {
-	if text == "" {
-		return limit, "", nil
-	}
-	before, inner, _ := strings.Cut(text, behindLeft)
-	if left, err = strconv.Atoi(before); err != nil || left < 0 || left > limit {
-		err = fmt.Errorf("%w: not what a query with a limit of %d gave", engine.ErrBadContinuation, limit)
-	}
-	return left, inner, err
 }
