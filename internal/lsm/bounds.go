@@ -56,12 +56,20 @@ func (f *File) holdsNothing() bool {
 	return item.Compare(&p.Max, &f.Clip.Lo) < 0 || item.Compare(&f.Clip.Hi, &p.Min) <= 0
 }
 
-// within estimates how much of the file lies within the bounds.
+// within estimates how much of the file lies within the bounds: no more than the file has, whatever its reference says.
 func (f *File) within() manifest.Part {
-	if f.Ref.Part != nil {
-		return *f.Ref.Part
+	p := f.Properties()
+	all := manifest.Part{Items: p.Items, RawBytes: p.RawBytes, Bytes: f.Ref.Size}
+	part := f.Ref.Part
+	if part == nil {
+		return all
 	}
-	return manifest.Part{Items: f.Properties().Items, RawBytes: f.Properties().RawBytes, Bytes: f.Ref.Size}
+	if f.Broken() != nil { // the properties are not those of the file
+		all.Items, all.RawBytes = part.Items, part.RawBytes
+	}
+	return manifest.Part{
+		Items: min(part.Items, all.Items), RawBytes: min(part.RawBytes, all.RawBytes), Bytes: min(part.Bytes, all.Bytes),
+	}
 }
 
 // SizeWithin estimates the bytes of the file within the bounds.
