@@ -98,6 +98,7 @@ func TestAnswersOverEveryBound(t *testing.T) {
 			docs := boundsDocuments(t, d, db, c)
 			for range queries {
 				exec.Limits.OrderMemory = 1 << (8 + d.IntN(12))
+				exec.Limits.KeptRows = 1 << d.IntN(10)
 				exec.Limits.GroupMemory = 1 << (12 + d.IntN(12))
 				exec.Limits.FirstStep = 1 << d.IntN(8)
 				exec.Limits.Wide, exec.Limits.TermsPerDocument = 1<<d.IntN(8), 1<<d.IntN(12)
@@ -185,5 +186,31 @@ func boundsQuery(t *testing.T, d reference.Draw, c *Container, docs []reference.
 		if err != nil || n != int64(len(want)) {
 			t.Fatalf("%s: count %d, want %d: %v", s.Where, n, len(want), err)
 		}
+	}
+}
+
+// TestOrderBeyondMemory: the documents that a whole order reads grow with the rows, where an index has the order, and not with
+// the square of their number.
+func TestOrderBeyondMemory(t *testing.T) {
+	const n = 4_000
+	c := cliffStore(t, n, IndexAll())
+	old := exec.Limits
+	t.Cleanup(func() { exec.Limits = old })
+	exec.Limits.OrderMemory, exec.Limits.KeptRows = 64<<10, 200
+	for text, most := range map[string]int64{
+		`SELECT c.u FROM c ORDER BY c.u`:                        n + n/10,
+		`SELECT c.u FROM c ORDER BY c.half, c.u`:                n + n/10,
+		`SELECT c.u FROM c WHERE c.u >= 0 ORDER BY c.name DESC`: 3 * n,
+	} {
+		t.Run(text, func(t *testing.T) {
+			q, err := ParseQuery(text, nil)
+			must(t, err)
+			r := c.Query(t.Context(), AllPartitions(), q)
+			list, err := results(r)
+			must(t, err)
+			if s := r.Stats(); len(list) != n || s.Passes < 2 || s.Documents > most {
+				t.Errorf("%d results of %d, %d passes, %d documents, want at most %d", len(list), n, s.Passes, s.Documents, most)
+			}
+		})
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/cleavestore/cleave/internal/keyscope"
 	"github.com/cleavestore/cleave/internal/latency"
 	"github.com/cleavestore/cleave/internal/query"
+	"github.com/cleavestore/cleave/internal/recall"
 	"github.com/cleavestore/cleave/internal/sql"
 )
 
@@ -193,7 +194,7 @@ func (r *QueryResult) after(scope keyscope.Scope) (at *exec.Position, spent floa
 	if r.q.Continue == "" {
 		return nil, 0, nil
 	}
-	return exec.Recall(r.ctx, r.c.host(), r.q.Continue, &exec.Place{
+	return recall.Place(r.ctx, r.c.host(), r.q.Continue, &recall.Query{
 		Select: r.selected, Snapshot: cutOf(r.snapshot), Hash: r.hash(), Groups: r.selected.Grouped() || !r.q.text.Keyed(),
 		Holds: func(pk PartitionKey) bool { return scope.Whole().Holds(&r.c.keys, pk) },
 	})

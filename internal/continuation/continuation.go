@@ -27,8 +27,10 @@ import (
 	"github.com/cleavestore/cleave/partmap"
 )
 
-// ErrBad is the error of a text that is no continuation of the query.
-var ErrBad = errors.New("bad continuation")
+var (
+	ErrBad  = errors.New("bad continuation") // the text is no continuation of the query
+	ErrGone = fmt.Errorf("%w: the result at which the page before ended is not there any more: begin anew", ErrBad)
+)
 
 const (
 	// MaxShort is how many characters a short continuation has at most.

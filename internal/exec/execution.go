@@ -32,6 +32,7 @@ type Execution struct {
 	left   int                             // results still wanted
 	likely int                             // rows in the order of keys that are likely to be taken; 0: all
 	pasts  func(partmap.EPK) lifetime.Past // of a pass: see scanner.pasts
+	sorts  bool                            // an order by an index has read too many documents: passes sort
 
 	units   []unit
 	first   [1]unit      // memory of units

@@ -3,7 +3,6 @@ package exec
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"sync"
 
 	"github.com/cleavestore/cleave/internal/continuation"
@@ -59,7 +58,7 @@ func (e *Execution) runGroups(yield func(*Row) bool) error {
 			}
 		}
 		if end == nil && sought != nil {
-			return fmt.Errorf("%w: %s", ErrBadContinuation, gone)
+			return continuation.ErrGone
 		}
 		if end == nil {
 			return nil

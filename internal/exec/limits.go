@@ -18,9 +18,11 @@ var Limits = struct {
 	// Together bounds the candidates of several units among which an order takes the first ones
 	// at once. See spread.go.
 	Together int64
+	// KeptRows is the number of rows up to which a pass of an order holds their columns or documents.
+	KeptRows int
 	// OrderMemory bounds the rows of one pass on each goroutine, in bytes.
 	OrderMemory int64
 	// GroupMemory bounds the groups of a query, in bytes: those of each goroutine, and
 	// those of all when they are merged.
 	GroupMemory int64
-}{KeyUnits: 100, FirstStep: 1 << 16, Wide: 64, TermsPerDocument: 20, Inside: 256, Together: 1 << 26, OrderMemory: 16 << 20, GroupMemory: 64 << 20}
+}{KeyUnits: 100, FirstStep: 1 << 16, Wide: 64, TermsPerDocument: 20, Inside: 256, Together: 1 << 26, KeptRows: 1000, OrderMemory: 16 << 20, GroupMemory: 64 << 20}

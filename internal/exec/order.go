@@ -17,12 +17,16 @@ import (
 // An order that no index has is made in passes. Each pass goes over all units and
 // keeps the first rows behind the last row of the pass before: as many as are wanted,
 // or as fit into memory. A row holds its order key and its key, with the
-// columns or, if the query has none, the document. If more than keptRows rows are
+// columns or, if the query has none, the document. If more than Limits.KeptRows rows are
 // wanted, a row holds only the keys, and the document is read again when the row is
 // given out.
+//
+// Where the rows do not fit into memory, the work of passes grows with the square of their number. So if an index
+// has the order, the passes that follow take as many rows of it as may hold documents, and read only these.
+
 const (
-	keptRows = 1000     // most rows that hold columns or documents
 	mostKept = 32 << 10 // the largest document that rows of its elements hold
+	mostRead = 4        // documents that an order by an index may read for a row, rather than sort
 )
 
 // position returns the place of a row.
@@ -111,7 +115,7 @@ func (e *Execution) most(ordered, first bool) int {
 	case ordered:
 		most = min(most, e.limit())
 	case first:
-		most = min(most, max(e.limit(), keptRows))
+		most = min(most, max(e.limit(), Limits.KeptRows))
 	}
 	return most
 }
@@ -134,6 +138,10 @@ func (e *Execution) checkOrder(key []byte) error {
 // pass returns the first rows from a start on. more says that other rows may follow them.
 func (e *Execution) pass(start *passStart) (rows *toprows.Rows, more bool, err error) {
 	most := e.most(true, start.first)
+	steps := most > maxIndexOrder && e.steps(start)
+	if steps {
+		most = Limits.KeptRows
+	}
 	var all *toprows.Rows
 	var mu sync.Mutex
 	first, err := e.orderFrom(start, most)
@@ -149,7 +157,7 @@ func (e *Execution) pass(start *passStart) (rows *toprows.Rows, more bool, err e
 	var unsure bool  // candidates were taken that may not match
 	if first != nil {
 		first.top = &toprows.Shared{Rows: toprows.Rows{Most: most, Memory: Limits.OrderMemory}}
-		first.top.Reserve(min(most, keptRows))
+		first.top.Reserve(min(most, Limits.KeptRows))
 		all = &first.top.Rows
 		defer func() {
 			for i := range e.units {
@@ -186,7 +194,7 @@ func (e *Execution) pass(start *passStart) (rows *toprows.Rows, more bool, err e
 				return false
 			}
 			// The rows of the elements of a document would hold it once each.
-			if row.Key = key; most <= keptRows && !(e.Select.ByElement && len(v.Body) > mostKept) {
+			if row.Key = key; most <= Limits.KeptRows && !(e.Select.ByElement && len(v.Body) > mostKept) {
 				row.Ver = *v
 				row.Ver.Body = rows.row(v.Body)
 			}
@@ -213,7 +221,7 @@ func (e *Execution) pass(start *passStart) (rows *toprows.Rows, more bool, err e
 					}
 					return nil, false, nil
 				}
-				key = appendOrder(key[:0], e.Select, t.eval)
+				key = e.Select.AppendOrder(key[:0], t.eval)
 			}
 			put(k, v)
 			return nil, false, nil
@@ -258,7 +266,16 @@ func (e *Execution) pass(start *passStart) (rows *toprows.Rows, more bool, err e
 	case first != nil && all.Len() == 0:
 		e.ordered = nil // the first candidates of the index have expired
 	}
+	if steps && first != nil {
+		e.sorts = e.documents.Load()-tested > mostRead*int64(all.Len())
+	}
 	return all, all.End != nil || leftOut, nil
+}
+
+// steps says whether a pass for many rows takes only the first of them, by an index: if a sort had no room for all, or if all
+// documents are results. It does not if that has read several documents for a row.
+func (e *Execution) steps(start *passStart) bool {
+	return e.ordered != nil && !e.sorts && (!start.first || e.look.plan.op == planAll && e.look.exact)
 }
 
 // reachOn returns how many candidates the next pass takes of an order, after one that has taken
@@ -355,18 +372,6 @@ func (o *indexOrder) begin(v *query.Value) {
 			o.after.whole = false
 		}
 	}
-}
-
-// appendOrder appends the order key of the document that was matched last.
-func appendOrder(key []byte, s *query.Select, eval *query.Evaluator) []byte {
-	for i, o := range s.OrderBy {
-		from := len(key)
-		key = query.AppendOrder(key, &eval.Wanted[i], false)
-		if o.Falling {
-			query.Invert(key[from:])
-		}
-	}
-	return key
 }
 
 // rowReader reads the documents of rows.

@@ -72,7 +72,7 @@ type rowBatch struct {
 // the next units. If few results are wanted, the first unit may have them all: so
 // streamed reads it alone, and then works on more and more units at a time.
 func (e *Execution) streamed(limit int, yield func(*Row) bool) error {
-	few := e.likely > 0 && e.likely <= keptRows
+	few := e.likely > 0 && e.likely <= Limits.KeptRows
 	if few {
 		if err := e.byKey(e.ctx, &e.units[0], limit, yield); err != nil {
 			return err

@@ -25,6 +25,18 @@ func (s *Select) OrderPaths() (paths []Path) {
 	return paths
 }
 
+// AppendOrder appends the order key of the document that an evaluator of OrderPaths matched last.
+func (s *Select) AppendOrder(key []byte, eval *Evaluator) []byte {
+	for i, o := range s.OrderBy {
+		from := len(key)
+		key = AppendOrder(key, &eval.Wanted[i], false)
+		if o.Falling {
+			Invert(key[from:])
+		}
+	}
+	return key
+}
+
 // ElementKeys makes the order keys of the elements of arrays.
 type ElementKeys struct {
 	Falling bool
