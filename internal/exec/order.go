@@ -273,9 +273,10 @@ func (e *Execution) pass(start *passStart) (rows *toprows.Rows, more bool, err e
 }
 
 // steps says whether a pass for many rows takes only the first of them, by an index: if a sort had no room for all, or if all
-// documents are results. It does not if that has read several documents for a row.
+// documents of the container are results. In a smaller scope an index has terms of others too, and a sort may take less. It does
+// not if that has read several documents for a row.
 func (e *Execution) steps(start *passStart) bool {
-	return e.ordered != nil && !e.sorts && (!start.first || e.look.plan.op == planAll && e.look.exact)
+	return e.ordered != nil && !e.sorts && (!start.first || e.Scope.all() && e.look.plan.op == planAll && e.look.exact)
 }
 
 // reachOn returns how many candidates the next pass takes of an order, after one that has taken

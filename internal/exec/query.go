@@ -59,6 +59,9 @@ func (s *Scope) clip(r partmap.Range) (_ partmap.Range, ok bool) {
 // this many levels.
 func (s *Scope) one(levels int) bool { return s.Key.Valid() && s.Key.Len() == levels }
 
+// all says whether the scope is the whole container.
+func (s *Scope) all() bool { return !s.Key.Valid() && s.Keys == nil && s.Within.Empty() }
+
 // Progress is how far a query has come.
 type Progress struct {
 	Stats Stats
