@@ -178,3 +178,23 @@ func TestImportCompanion(t *testing.T) {
 		t.Errorf("a companion that fails: status %d, %s", status, stderr)
 	}
 }
+
+// TestImportEnded: a companion program whose import ends early clears up before it ends, also
+// while it waits to print.
+func TestImportEnded(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("the companion of this test is a shell script")
+	}
+	bin, work := t.TempDir(), t.TempDir()
+	left := filepath.Join(work, "left")
+	script := "#!/bin/sh\ntrap 'rm \"" + left + "\"; exit' INT PIPE\n: >\"" + left + "\"\nwhile :; do echo '{\"at\":\"key a\",\"error\":\"bad\"}'; done 2>/dev/null\n"
+	check(t, os.WriteFile(filepath.Join(bin, "cleave-migrate"), []byte(script), 0o700))
+	t.Setenv("PATH", bin+string(os.PathListSeparator)+os.Getenv("PATH"))
+	status, out, stderr := runInput(t, "", "import", work, "--from", "bbolt", "--db", filepath.Join(work, "store"), "--container", "c", "--partition-key", "/k")
+	if status != exitFindings || !strings.Contains(stderr, "key a: bad") {
+		t.Errorf("status %d: %s%s", status, out, stderr)
+	}
+	if _, err := os.Stat(left); !os.IsNotExist(err) {
+		t.Errorf("the companion has left its file: %v", err)
+	}
+}

@@ -36,7 +36,7 @@ func (c *config) readBadger(ctx context.Context, w *printer) error {
 			return err
 		}
 		defer file.Close()
-		if err := db.Load(file, 16); err != nil {
+		if err := db.Load(interruptible{ctx, file}, 16); err != nil {
 			return fmt.Errorf("%s: no backup of Badger: %w", c.source, err)
 		}
 	}

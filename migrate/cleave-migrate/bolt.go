@@ -8,30 +8,37 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"strings"
 
 	bolt "go.etcd.io/bbolt"
 )
 
-// copies is how often the file is copied until no commit came in between.
-const copies = 20
+const (
+	copies   = 20       // how often the file is copied until no commit came in between
+	copyStep = 64 << 20 // an interrupt is seen after each
+)
 
 // readBolt reads a bucket. A process that has the file open for writing holds its lock, so
 // a copy of the file is read. A writer does not touch the pages of the newest commit before
 // it has made the next one: a copy is that commit if the file had the same newest one
 // before and after.
 func (c *config) readBolt(ctx context.Context, w *printer) error {
-	dir, err := os.MkdirTemp("", "cleave-migrate")
+	file, err := os.CreateTemp("", "cleave-migrate")
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir)
-	name := filepath.Join(dir, "copy.db")
-	if err = copyBolt(ctx, c.source, name); err != nil {
+	// Where the system allows it, the copy loses its name now: a crash leaves nothing.
+	if os.Remove(file.Name()) != nil {
+		defer os.Remove(file.Name())
+	}
+	defer file.Close()
+	if err = copyBolt(ctx, c.source, file); err != nil {
 		return err
 	}
-	db, err := bolt.Open(name, 0o600, &bolt.Options{ReadOnly: true})
+	db, err := bolt.Open(file.Name(), 0o600, &bolt.Options{
+		ReadOnly: true,
+		OpenFile: func(string, int, os.FileMode) (*os.File, error) { return file, nil },
+	})
 	if err != nil {
 		return fmt.Errorf("%s: %w", c.source, err)
 	}
@@ -79,28 +86,28 @@ func bucket(tx *bolt.Tx, path string) (*bolt.Bucket, error) {
 }
 
 // copyBolt copies a file as of one commit.
-func copyBolt(ctx context.Context, from, to string) error {
+func copyBolt(ctx context.Context, from string, to *os.File) error {
 	in, err := os.Open(from)
 	if err != nil {
 		return err
 	}
 	defer in.Close()
 	for range copies {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
 		before, err := metaPages(in)
 		if err != nil {
 			return fmt.Errorf("%s: %w", from, err)
 		}
-		out, err := os.Create(to)
-		if err != nil {
+		_, err = in.Seek(0, io.SeekStart)
+		_, seekErr := to.Seek(0, io.SeekStart)
+		if err = errors.Join(err, seekErr, to.Truncate(0)); err != nil {
 			return err
 		}
-		if _, err = in.Seek(0, io.SeekStart); err == nil {
-			_, err = io.Copy(out, in)
+		for err == nil {
+			if err = ctx.Err(); err == nil {
+				_, err = io.CopyN(to, in, copyStep)
+			}
 		}
-		if err = errors.Join(err, out.Close()); err != nil {
+		if err != io.EOF {
 			return err
 		}
 		after, err := metaPages(in)

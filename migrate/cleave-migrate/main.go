@@ -22,6 +22,7 @@ import (
 	"os"
 	"os/signal"
 	"strings"
+	"syscall"
 	"unicode/utf8"
 )
 
@@ -40,7 +41,9 @@ type config struct {
 }
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	// These would end the process before it has removed its temporary files. A pipe that
+	// nobody reads is one: pinspect closes it when the import has ended.
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGPIPE)
 	defer stop()
 	if err := run(ctx, os.Args[1:], os.Stdout); err != nil {
 		if !errors.Is(err, flag.ErrHelp) {
@@ -85,6 +88,20 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		err = fmt.Errorf("-from %q: want bbolt, badger or sqlite", c.from)
 	}
 	return errors.Join(err, w.out.Flush())
+}
+
+// interruptible is a reader that ends with its context.
+type interruptible struct {
+	ctx  context.Context
+	from io.Reader
+}
+
+// Read implements io.Reader.
+func (r interruptible) Read(p []byte) (int, error) {
+	if err := r.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return r.from.Read(p)
 }
 
 // printer prints documents.

@@ -150,7 +150,9 @@ func TestBoltLive(t *testing.T) {
 	})
 	whole := 0
 	for range 50 {
-		to := filepath.Join(t.TempDir(), "copy.db")
+		to, err := os.CreateTemp(t.TempDir(), "copy")
+		must(t, err)
+		defer to.Close()
 		select {
 		case turn <- true:
 		default:
@@ -162,7 +164,7 @@ func TestBoltLive(t *testing.T) {
 			continue
 		}
 		whole++
-		docs, refused := read(t, "-from", "bbolt", "-bucket", "b", to)
+		docs, refused := read(t, "-from", "bbolt", "-bucket", "b", to.Name())
 		first := ""
 		for at, doc := range docs {
 			n, _, _ := strings.Cut(doc[strings.Index(doc, `"n":`):], ",")
@@ -271,7 +273,8 @@ func TestSQLite(t *testing.T) {
 	}
 }
 
-// TestPinspect imports a bbolt file by pinspect, which runs this program.
+// TestPinspect imports a bbolt file and a backup of Badger by pinspect, which runs this
+// program. An import that ends at a bad record leaves no copy of its source.
 func TestPinspect(t *testing.T) {
 	bin := t.TempDir()
 	for dir, pkg := range map[string]string{"../..": "./cmd/pinspect", ".": "."} {
@@ -283,25 +286,57 @@ func TestPinspect(t *testing.T) {
 		}
 	}
 	t.Setenv("PATH", bin+string(os.PathListSeparator)+os.Getenv("PATH"))
-	name := filepath.Join(t.TempDir(), "a.db")
-	db, err := bolt.Open(name, 0o600, nil)
+	work, temp := t.TempDir(), t.TempDir()
+	t.Setenv("TMPDIR", temp)
+	t.Setenv("TMP", temp)
+	pinspect := func(args ...string) (string, error) {
+		out, err := exec.Command(filepath.Join(bin, "pinspect"), args...).CombinedOutput()
+		return string(out), err
+	}
+	// More than pipes and buffers hold lies behind the bad record.
+	records := map[string]string{"acme/ann": `{"age":33}`, "b/bad": `[]`}
+	for i := range 1000 {
+		records[fmt.Sprintf("c/%03d", i)] = `{"text":"` + strings.Repeat("x", 4000) + `"}`
+	}
+	myBolt, myBadger := filepath.Join(work, "my.db"), filepath.Join(work, "my.backup")
+	db, err := bolt.Open(myBolt, 0o600, nil)
 	must(t, err)
 	defer db.Close()
 	must(t, db.Update(func(tx *bolt.Tx) error {
 		b, err := tx.CreateBucket([]byte("users"))
-		return errors.Join(err, b.Put([]byte("acme/ann"), []byte(`{"age":33}`)))
-	}))
-	dir := filepath.Join(t.TempDir(), "store")
-	pinspect := func(args ...string) string {
-		t.Helper()
-		out, err := exec.Command(filepath.Join(bin, "pinspect"), args...).CombinedOutput()
-		if err != nil {
-			t.Fatalf("%q: %v\n%s", args, err, out)
+		for key, value := range records {
+			err = errors.Join(err, b.Put([]byte(key), []byte(value)))
 		}
-		return string(out)
-	}
-	pinspect("import", name, "--from", "bbolt", "--db", dir, "--container", "users", "--partition-key", "/tenant", "--with", "bucket=users", "--with", "key=tenant")
-	if got := pinspect("get", dir, "users", `"acme"`, "ann"); got != `{"tenant":"acme","id":"ann","age":33}`+"\n" {
-		t.Errorf("imported: %s", got)
+		return err
+	}))
+	store, err := badger.Open(badger.DefaultOptions("").WithInMemory(true).WithLogger(nil))
+	must(t, err)
+	defer store.Close()
+	must(t, store.Update(func(tx *badger.Txn) (err error) {
+		for key, value := range records {
+			err = errors.Join(err, tx.Set([]byte(key), []byte(value)))
+		}
+		return err
+	}))
+	backup, err := os.Create(myBadger)
+	must(t, err)
+	_, err = store.Backup(backup, 0)
+	must(t, errors.Join(err, backup.Close()))
+
+	for from, source := range map[string][]string{"bbolt": {myBolt, "--with", "bucket=users"}, "badger": {myBadger}} {
+		dir := filepath.Join(work, from)
+		args := append([]string{"import", "--from", from, "--db", dir, "--container", "users", "--partition-key", "/tenant", "--with", "key=tenant"}, source...)
+		if out, err := pinspect(args...); err == nil || !strings.Contains(out, `key "b/bad": the value is no JSON object`) {
+			t.Errorf("%s: %v\n%s", from, err, out)
+		}
+		if left, err := os.ReadDir(temp); err != nil || len(left) != 0 {
+			t.Errorf("%s: an import that ended early left %v, %v", from, left, err)
+		}
+		if out, err := pinspect(append(args, "--skip-bad")...); err == nil || !strings.Contains(out, "1,002 documents read, 1,001 written") {
+			t.Errorf("%s: %v\n%s", from, err, out)
+		}
+		if got, err := pinspect("get", dir, "users", `"acme"`, "ann"); err != nil || got != `{"tenant":"acme","id":"ann","age":33}`+"\n" {
+			t.Errorf("%s: imported: %v\n%s", from, err, got)
+		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/klauspost/compress/gzip"
@@ -218,6 +219,9 @@ func withoutSystem(raw []byte) ([]byte, error) {
 	return append(out, '}'), nil
 }
 
+// clearance is how long the companion program may take to clear up when its import has ended.
+const clearance = 10 * time.Second
+
 // companionName is the program that reads other stores, and install how to get it.
 const (
 	companionName = "cleave-migrate"
@@ -263,6 +267,8 @@ func (c *Import) companion(ctx context.Context) (source, error) {
 		var said bytes.Buffer
 		cmd.Stderr = &said
 		out, err := cmd.StdoutPipe()
+		cmd.Cancel = func() error { return errors.Join(out.Close(), cmd.Process.Signal(os.Interrupt)) }
+		cmd.WaitDelay = clearance
 		if err == nil {
 			err = cmd.Start()
 		}
