@@ -225,7 +225,7 @@ next:
 			if m.name != name {
 				continue
 			}
-			if !bytes.Equal(m.value, value) {
+			if !sameText(m.value, value) {
 				return nil, fmt.Errorf("the document has another %q, %s, than its key says, %s", name, value, m.value)
 			}
 			continue next
@@ -239,6 +239,12 @@ next:
 		return nil, errors.New("something follows the JSON object")
 	}
 	return append(out, '}'), nil
+}
+
+// sameText tells whether a value is the string of a member, however it is escaped.
+func sameText(quoted, value []byte) bool {
+	var text *string
+	return json.Unmarshal(value, &text) == nil && text != nil && bytes.Equal(quote(*text), quoted)
 }
 
 // quote returns a string as JSON.
