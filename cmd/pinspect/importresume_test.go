@@ -227,6 +227,55 @@ func TestImportRejectsResumed(t *testing.T) {
 	}
 }
 
+// TestImportRejectsAnew: an import that must begin with the first record does so with its own
+// file of rejects. Where it cannot begin, the place of the interrupted one is kept.
+func TestImportRejectsAnew(t *testing.T) {
+	work := t.TempDir()
+	source, dir, rejects := filepath.Join(work, "in.json"), filepath.Join(work, "store"), filepath.Join(work, "rejects")
+	const docs = `{"id":"a","k":1}` + "\n" + `{"id":7}` + "\n" + `{"id":"b","k":1}` + "\n"
+	args := []string{"import", source, "--from", "cosmos-export", "--db", dir, "--container", "c", "--partition-key", "/k", "--rejects", rejects}
+	cut := func(in string) {
+		t.Helper()
+		check(t, os.WriteFile(source, []byte(in), 0o600))
+		if status, _, stderr := runInput(t, "", args...); status != exitCannotOpen || !strings.Contains(stderr, "EOF") {
+			t.Fatalf("status %d: %s", status, stderr)
+		}
+	}
+	finish := func(why string, more ...string) {
+		t.Helper()
+		status, out, stderr := runInput(t, "", append(args, more...)...)
+		if status != exitFindings || !strings.Contains(stderr, "begins with the first record: "+why) || !strings.Contains(out, "3 documents read, 2 written") {
+			t.Errorf("%s: status %d: %s%s", why, status, out, stderr)
+		}
+		if text, err := os.ReadFile(rejects); err != nil || strings.Count(string(text), "\n") != 1 {
+			t.Errorf("%s: %v: %s", why, err, text)
+		}
+		check(t, os.Remove(rejects))
+	}
+	cut(docs + `{"id":7}{`)
+	check(t, os.WriteFile(source, []byte(docs), 0o600))
+	finish("the source has changed")
+	cut(docs + `{"id":7}{`)
+	check(t, os.WriteFile(source, []byte(docs), 0o600))
+	finish("--restart is given", "--restart")
+	cut(docs + `{`)
+	check(t, os.Remove(rejects))
+	check(t, os.WriteFile(source, []byte(docs), 0o600))
+	finish("--restart is given", "--restart")
+
+	cut(docs + `{"id":7}{`)
+	note, err := os.ReadFile(filepath.Join(dir, "import.json"))
+	check(t, err)
+	for _, more := range [][]string{{"--keep-system"}, {"--restart", "--rejects", source}} {
+		if status, _, stderr := runInput(t, "", append(args, more...)...); status != 2 || !strings.Contains(stderr, "name another file") {
+			t.Errorf("%q: status %d: %s", more, status, stderr)
+		}
+	}
+	if after, err := os.ReadFile(filepath.Join(dir, "import.json")); err != nil || !bytes.Equal(after, note) {
+		t.Errorf("the note after imports that could not begin: %v: %s, was %s", err, after, note)
+	}
+}
+
 // TestImportOpaque: bytes of a store of keys and values get into an opaque container as
 // they are.
 func TestImportOpaque(t *testing.T) {

@@ -275,9 +275,6 @@ func (w *writing) run(ctx context.Context, docs source) (err error) {
 	if err != nil {
 		return err
 	}
-	if err = w.openRejects(after); err != nil {
-		return err
-	}
 	judged := container
 	if w.DryRun && !w.Opaque {
 		w.survey = keyadvice.NewSurvey(keyadvice.Options{})
@@ -322,14 +319,16 @@ func (w *writing) run(ctx context.Context, docs source) (err error) {
 }
 
 // resume returns the note behind which the import goes on; nil: it begins with the first
-// record.
-func (w *writing) resume(ctx context.Context, db *engine.DB, container *engine.Container) (*note, error) {
-	if w.state == "" {
-		return nil, nil
+// record. A note that is of no use goes only when the import can begin.
+func (w *writing) resume(ctx context.Context, db *engine.DB, container *engine.Container) (n *note, err error) {
+	if w.state != "" {
+		n, err = readNote(w.dir)
 	}
-	n, err := readNote(w.dir)
-	if n == nil || err != nil {
+	if err != nil {
 		return nil, err
+	}
+	if n == nil {
+		return nil, w.openRejects("", 0)
 	}
 	why := "--restart is given"
 	if !w.Restart {
@@ -338,11 +337,17 @@ func (w *writing) resume(ctx context.Context, db *engine.DB, container *engine.C
 		}
 	}
 	if why != "" {
-		fmt.Fprintf(w.env.Stderr, "pinspect: an import of %s was interrupted behind record %s. This one begins with the first record: %s\n", n.Source, humanize.Count(n.Read), why)
-		return nil, removeNote(w.dir)
-	}
-	if n.Read > 0 {
-		fmt.Fprintf(w.env.Stderr, "pinspect: the import goes on behind record %s (%s)\n", humanize.Count(n.Read), n.At)
+		known := ""
+		if n.Import == w.identity {
+			known = n.Rejects
+		}
+		if err = w.openRejects(known, 0); err == nil && w.rejects == nil {
+			err = removeNote(w.dir)
+		}
+		if err == nil {
+			fmt.Fprintf(w.env.Stderr, "pinspect: an import of %s was interrupted behind record %s. This one begins with the first record: %s\n", n.Source, humanize.Count(n.Read), why)
+		}
+		return nil, err
 	}
 	d := &w.done
 	d.Read, d.Written, d.Rejected, d.Bytes, d.Keyless, d.ResumedAfter = n.Read, n.Written, n.Rejected, n.Bytes, n.Keyless, n.Read
@@ -350,42 +355,47 @@ func (w *writing) resume(ctx context.Context, db *engine.DB, container *engine.C
 	if n.ID != "" {
 		w.last.Key, err = engine.ParseKey(n.Key)
 	}
+	if err == nil {
+		err = w.openRejects(n.Rejects, n.RejectsBytes)
+	}
+	if err == nil && n.Read > 0 {
+		fmt.Fprintf(w.env.Stderr, "pinspect: the import goes on behind record %s (%s)\n", humanize.Count(n.Read), n.At)
+	}
 	return n, err
 }
 
-// openRejects opens the file of rejects. One that goes on loses what came behind the note. A
-// new one gets into a note at once, by which the same command knows it after an interruption;
-// if that comes before the note, the file is empty.
-func (w *writing) openRejects(after *note) (err error) {
+// openRejects opens the file of rejects. One that a note of this import knows keeps its first
+// size bytes. A new one gets into a note at once, by which the same command knows it after an
+// interruption; if that comes before the note, the file is empty.
+func (w *writing) openRejects(known string, size int64) (err error) {
 	if w.Rejects == "" {
 		return nil
 	}
-	if after != nil && after.Rejects == w.Rejects {
-		if there, statErr := os.Stat(w.Rejects); statErr != nil || there.Size() < after.RejectsBytes {
-			return cli.Usagef("--rejects: %s is not what it was when the import was interrupted: --restart begins with the first record", w.Rejects)
+	flags := os.O_WRONLY | os.O_CREATE
+	there, statErr := os.Lstat(w.Rejects)
+	switch {
+	case known != w.Rejects:
+		size = 0
+		if statErr != nil || !there.Mode().IsRegular() || there.Size() > 0 {
+			flags |= os.O_EXCL
 		}
-		if w.rejects, err = os.OpenFile(w.Rejects, os.O_WRONLY, 0o600); err == nil {
-			err = w.rejects.Truncate(after.RejectsBytes)
-		}
-		if err == nil {
-			_, err = w.rejects.Seek(0, io.SeekEnd)
-		}
-	} else {
-		flags := os.O_WRONLY | os.O_CREATE | os.O_EXCL
-		if there, statErr := os.Lstat(w.Rejects); statErr == nil && there.Mode().IsRegular() && there.Size() == 0 {
-			flags = os.O_WRONLY
-		}
-		if w.rejects, err = os.OpenFile(w.Rejects, flags, 0o600); err == nil {
-			return w.note()
-		}
+	case size > 0 && (statErr != nil || there.Size() < size):
+		return cli.Usagef("--rejects: %s is not what it was when the import was interrupted: --restart begins with the first record", w.Rejects)
 	}
-	if errors.Is(err, fs.ErrExist) {
+	if w.rejects, err = os.OpenFile(w.Rejects, flags, 0o600); errors.Is(err, fs.ErrExist) {
 		return cli.Usagef("--rejects: %s exists: name another file", w.Rejects)
+	}
+	if err == nil {
+		_, err = w.rejects.Seek(size, io.SeekStart)
 	}
 	if err != nil {
 		return fmt.Errorf("--rejects: %w", err)
 	}
-	return nil
+	// The note comes first: whatever it says of the file is still there.
+	if err = w.note(); err == nil {
+		err = w.rejects.Truncate(size)
+	}
+	return err
 }
 
 // due tells whether a note is to be written.
