@@ -76,8 +76,11 @@ func (c *Import) identity() string {
 
 // sourceState returns a hash of the names, sizes and times of the files of a source: if it
 // is what it was, the source has the same records in the same order. SQLite has a log
-// beside its file.
+// beside its file, where a symbolic link leads. A reader may make an empty one.
 func sourceState(source string) (string, error) {
+	if target, err := filepath.EvalSymlinks(source); err == nil {
+		source = target
+	}
 	h := sha256.New()
 	add := func(name string, info fs.FileInfo) {
 		fmt.Fprintf(h, "%q %d %d\n", name, info.Size(), info.ModTime().UnixNano())
@@ -100,9 +103,9 @@ func sourceState(source string) (string, error) {
 	} else {
 		add("", info)
 		switch log, logErr := os.Stat(source + "-wal"); {
-		case logErr == nil:
+		case logErr == nil && log.Size() > 0:
 			add("-wal", log)
-		case !errors.Is(logErr, fs.ErrNotExist):
+		case logErr != nil && !errors.Is(logErr, fs.ErrNotExist):
 			err = logErr
 		}
 	}
