@@ -18,6 +18,9 @@ func (c *config) readBadger(ctx context.Context, w *printer) error {
 		return err
 	}
 	dir, backup := c.source, !info.IsDir()
+	if backup && info.Size() == 0 {
+		return fmt.Errorf("%s: the file is truncated: it is empty", c.source)
+	}
 	if backup {
 		if dir, err = os.MkdirTemp("", "cleave-migrate"); err != nil {
 			return err

@@ -44,6 +44,14 @@ func (c *config) readBolt(ctx context.Context, w *printer) error {
 	}
 	defer db.Close()
 	return db.View(func(tx *bolt.Tx) error {
+		// Pages of the commit beyond the end of the file would end the process.
+		info, err := file.Stat()
+		if err == nil && info.Size() < tx.Size() {
+			err = fmt.Errorf("%s: the file is truncated: it has %d bytes, and %d belong to its newest commit", c.source, info.Size(), tx.Size())
+		}
+		if err != nil {
+			return err
+		}
 		b, err := bucket(tx, c.bucket)
 		if err != nil {
 			return err

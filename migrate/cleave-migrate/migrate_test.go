@@ -119,6 +119,36 @@ func TestBolt(t *testing.T) {
 	}
 }
 
+// TestTruncated: a file that a copy or a backup has not finished is refused.
+func TestTruncated(t *testing.T) {
+	dir := t.TempDir()
+	name, backup := filepath.Join(dir, "a.db"), filepath.Join(dir, "backup")
+	db, err := bolt.Open(name, 0o600, nil)
+	must(t, err)
+	must(t, db.Update(func(tx *bolt.Tx) error {
+		b, err := tx.CreateBucket([]byte("b"))
+		for i := range 100 {
+			err = errors.Join(err, b.Put(fmt.Appendf(nil, "%03d", i), fmt.Appendf(nil, `{"x":"%01000d"}`, i)))
+		}
+		return err
+	}))
+	must(t, db.View(func(tx *bolt.Tx) error { return tx.CopyFile(name+".cut", 0o600) }))
+	must(t, db.Close())
+	if docs, refused := read(t, "-from", "bbolt", "-bucket", "b", name+".cut"); len(docs) != 100 || len(refused) != 0 {
+		t.Errorf("a whole copy: %d documents, %d refused", len(docs), len(refused))
+	}
+	info, err := os.Stat(name + ".cut")
+	must(t, err)
+	must(t, os.Truncate(name+".cut", info.Size()-1))
+	must(t, os.WriteFile(backup, nil, 0o600))
+	for source, args := range map[string][]string{name + ".cut": {"-from", "bbolt", "-bucket", "b"}, backup: {"-from", "badger"}} {
+		var out bytes.Buffer
+		if err := run(t.Context(), append(args, source), &out); err == nil || !strings.Contains(err.Error(), source+": the file is truncated") || out.Len() > 0 {
+			t.Errorf("%v, and %d bytes printed", err, out.Len())
+		}
+	}
+}
+
 // TestBoltLive copies a file again and again while a writer keeps two keys equal in each
 // commit: no copy has one without the other.
 func TestBoltLive(t *testing.T) {
