@@ -30,6 +30,7 @@ func TestImport(t *testing.T) {
 		"export lines":  {"cosmos-export", " " + a + " \n\n " + b, a + b},
 		"REST answers":  {"cosmos-export", `{"_rid":"x","Documents":[{"id":"a","k":1}],"_count":1}` + `{"Documents":[{"id":"b","k":2,"<":[1.0]}]}`, a + b},
 		"own Documents": {"cosmos-export", `{"id":"a","k":1,"Documents":[{"id":"x","k":1}]}`, `{"id":"a","k":1,"Documents":[{"id":"x","k":1}]}` + "\n"},
+		"marked array":  {"cosmos-export", "\ufeff" + `[{"id":"a","k":1}]`, a},
 		"gzipped array": {"cosmos-export", zipped.String(), a},
 	} {
 		dir := filepath.Join(t.TempDir(), "store")

@@ -104,6 +104,10 @@ func (r interruptible) Read(p []byte) (int, error) {
 	return r.from.Read(p)
 }
 
+// maxBytes is the largest document that is printed. No container takes one as large, and
+// pinspect import reads lines of up to twice this size.
+const maxBytes = 32 << 20
+
 // printer prints documents.
 type printer struct{ out *bufio.Writer }
 
@@ -124,6 +128,9 @@ func (p *printer) print(at string, doc []byte, err error) error {
 
 // line prints a line, or the error that there is in its place.
 func (p *printer) line(l line, err error) error {
+	if err == nil && len(l.Doc)+len(l.Bytes) > maxBytes {
+		err = errors.New("larger than any container takes")
+	}
 	if err != nil {
 		l = line{At: l.At, Error: err.Error()}
 	}

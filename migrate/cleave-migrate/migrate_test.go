@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"database/sql"
@@ -146,6 +147,17 @@ func TestTruncated(t *testing.T) {
 		if err := run(t.Context(), append(args, source), &out); err == nil || !strings.Contains(err.Error(), source+": the file is truncated") || out.Len() > 0 {
 			t.Errorf("%v, and %d bytes printed", err, out.Len())
 		}
+	}
+}
+
+// TestTooLarge: a record that is too large for pinspect to read is an error with the place of the record.
+func TestTooLarge(t *testing.T) {
+	var out bytes.Buffer
+	w := &printer{out: bufio.NewWriter(&out)}
+	must(t, w.line(line{At: "key a", Bytes: make([]byte, maxBytes+1)}, nil))
+	must(t, w.out.Flush())
+	if want := `{"at":"key a","error":"larger than any container takes"}` + "\n"; out.String() != want {
+		t.Errorf("%.100s, want %s", &out, want)
 	}
 }
 

@@ -48,9 +48,15 @@ func (c *Import) file(_ context.Context, env *command.Environment) (source, erro
 			return
 		}
 		defer closePlain()
+		if mark, _ := plain.Peek(len(byteOrderMark)); string(mark) == byteOrderMark {
+			_, _ = plain.Discard(len(mark)) // which lie in the buffer
+		}
 		c.export(plain, name, yield)
 	}, nil
 }
+
+// byteOrderMark may stand before an export.
+const byteOrderMark = "\ufeff"
 
 // lines gives the lines of NDJSON. It returns false if yield did.
 func lines(in io.Reader, name string, yield func(document, error) bool) bool {
@@ -276,7 +282,7 @@ func (c *Import) companion(ctx context.Context) (source, error) {
 			yield(document{}, err)
 			return
 		}
-		going := c.decodeLines(out, yield)
+		going := c.decodeLines(workload.NewLines(out, companionName, maxCompanionLine), yield)
 		if !going {
 			cancel()
 			_ = cmd.Wait() // it was ended
@@ -292,11 +298,17 @@ func (c *Import) companion(ctx context.Context) (source, error) {
 // container takes is refused there, and not here.
 const maxCompanionLine = 64 << 20
 
-// decodeLines gives the documents of the companion's lines. It returns false if yield did.
-func (c *Import) decodeLines(in io.Reader, yield func(document, error) bool) bool {
-	l := workload.NewLines(in, companionName, maxCompanionLine)
+// decodeLines gives the documents of the companion's lines. A line that is too long is a
+// document with that error. It returns false if yield did.
+func (c *Import) decodeLines(l *workload.Lines, yield func(document, error) bool) bool {
 	defer l.Close()
 	for text, err := range l.All() {
+		if errors.Is(err, workload.ErrLineTooLong) {
+			if !yield(document{at: fmt.Sprintf("%s: record %d", c.Source, l.Line()), err: err}, nil) {
+				return false
+			}
+			continue
+		}
 		var line Line
 		if err == nil {
 			err = json.Unmarshal(text, &line)

@@ -1,0 +1,27 @@
+package importer
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/cleavestore/cleave/internal/workload"
+)
+
+// TestCompanionLineTooLong: a record of the companion that is too long is a reject with its
+// place, and the records behind it follow.
+func TestCompanionLineTooLong(t *testing.T) {
+	const first, last = `{"at":"key a","doc":{"id":"a"}}` + "\n", "\n" + `{"at":"key c","doc":{"id":"c"}}` + "\n"
+	lines := workload.NewLines(strings.NewReader(first+strings.Repeat("x", 101)+last), companionName, 100)
+	var places []string
+	whole := (&Import{Source: "my.db"}).decodeLines(lines, func(doc document, err error) bool {
+		if err != nil || errors.Is(doc.err, workload.ErrLineTooLong) != (len(places) == 1) {
+			t.Errorf("%s: %v, %v", doc.at, doc.err, err)
+		}
+		places = append(places, doc.at)
+		return true
+	})
+	if got := strings.Join(places, ", "); !whole || got != "my.db: key a, my.db: record 2, my.db: key c" {
+		t.Errorf("%v: %s", whole, got)
+	}
+}
