@@ -47,7 +47,7 @@ func (c *call) withFunctions(k *container, text string, parameters map[string]an
 func (c *call) functionsOf(k *container) *functions {
 	f := &functions{call: c, sources: make(map[string]string)}
 	for _, r := range c.catalog.resourcesOf(c.ofContainer(k, kindFunction).set) {
-		f.sources[r.record.Name] = *r.definition().Body
+		f.sources[r.record.Name] = r.definition().Body
 	}
 	return f
 }

@@ -108,7 +108,7 @@ func (c *call) job(k *container, r *child) *script.Job {
 		bytes = 2 << 20
 	}
 	return &script.Job{
-		Name: r.record.Name, Source: *r.definition().Body, Writes: writes, Bytes: bytes - bytes/8,
+		Name: r.record.Name, Source: r.definition().Body, Writes: writes, Bytes: bytes - bytes/8,
 		Link: "dbs/" + k.record.Database + "/colls/" + k.record.Name, Self: k.self(),
 	}
 }

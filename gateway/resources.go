@@ -372,12 +372,12 @@ func (c *call) postChildren(of *owner) error {
 
 // definition is what every kind of resource may have.
 type resourceDefinition struct {
-	ID               string  `json:"id"`
-	Body             *string `json:"body"`
-	TriggerType      string  `json:"triggerType"`
-	TriggerOperation string  `json:"triggerOperation"`
-	PermissionMode   string  `json:"permissionMode"`
-	Resource         string  `json:"resource"`
+	ID               string `json:"id"`
+	Body             string `json:"body"`
+	TriggerType      string `json:"triggerType"`
+	TriggerOperation string `json:"triggerOperation"`
+	PermissionMode   string `json:"permissionMode"`
+	Resource         string `json:"resource"`
 	// PartitionKey is that of the only items that a permission is for, if it is set.
 	PartitionKey json.RawMessage `json:"resourcePartitionKey"`
 }
@@ -397,9 +397,23 @@ func (c *call) readResource(of *owner) (*resourceRecord, error) {
 	if err != nil {
 		return nil, badf("the definition of a resource of %s: %s", of.set.kind, jsonFault(err))
 	}
+	for _, name := range []string{document.RID, document.TS, document.Self, document.ETag, "_token", "_permissions"} {
+		delete(all, name)
+	}
+	if of.set.kind == kindPermission && string(all["resourcePartitionKey"]) == "null" {
+		delete(all, "resourcePartitionKey")
+	}
+	text, err := json.Marshal(all)
+	if err != nil {
+		return nil, err
+	}
+	// The bytes that are kept are checked. Of names that differ by case only the last one counts, and here they are sorted.
+	r := &child{record: resourceRecord{Owner: of.set.owner, Parent: of.set.parent, Type: of.set.kind, Definition: text}}
+	d = r.definition()
+	r.record.Name = d.ID
 	switch of.set.kind {
 	case kindProcedure, kindTrigger, kindFunction:
-		if d.Body == nil || *d.Body == "" {
+		if d.Body == "" {
 			return nil, badf("the definition of %q has no member body, which is the text of a function", clip(d.ID))
 		}
 	case kindPermission:
@@ -408,9 +422,6 @@ func (c *call) readResource(of *owner) (*resourceRecord, error) {
 		}
 		if d.Resource == "" {
 			return nil, badf("the permission has no member resource, which is the link of what it is for")
-		}
-		if string(d.PartitionKey) == "null" {
-			delete(all, "resourcePartitionKey")
 		}
 	}
 	if of.set.kind == kindTrigger {
@@ -421,14 +432,7 @@ func (c *call) readResource(of *owner) (*resourceRecord, error) {
 			return nil, badf("triggerOperation is %q, All, Create, Update, Replace, Upsert and Delete are possible", clip(d.TriggerOperation))
 		}
 	}
-	for _, name := range []string{document.RID, document.TS, document.Self, document.ETag, "_token", "_permissions"} {
-		delete(all, name)
-	}
-	text, err := json.Marshal(all)
-	if err != nil {
-		return nil, err
-	}
-	return &resourceRecord{Owner: of.set.owner, Parent: of.set.parent, Type: of.set.kind, Name: d.ID, Definition: text}, nil
+	return &r.record, nil
 }
 
 // definition returns what the definition of a resource says.

@@ -37,6 +37,28 @@ func (s *server) either(method, path, body string) int {
 	return 200
 }
 
+// TestScriptResourceSpellings: of members whose names differ by case only one counts, and it is the one that was checked:
+// a definition that was taken can be used, and does no harm to others.
+func TestScriptResourceSpellings(t *testing.T) {
+	s := start(t, nil)
+	docs := s.items()
+	item := []string{pk, `["a"]`}
+	s.define(coll+"/udfs", "good", "function (n) { return n + 1 }", "")
+	const body = `"body":null,"BODY":"function (n) { return 7 }"`
+	s.do(201, "POST", coll+"/udfs", `{"id":"x",`+body+`}`)
+	s.do(201, "POST", coll+"/sprocs", `{"id":"x",`+body+`}`)
+	s.do(201, "POST", coll+"/triggers", `{"id":"x",`+body+`,"triggerType":"Pre","triggerOperation":"All"}`)
+	s.do(201, "POST", docs, `{"id":"1","pk":"a"}`, append(item, "x-ms-documentdb-pre-trigger-include", "x")...)
+	s.do(200, "POST", coll+"/sprocs/x", "[]", item...)
+	if got, _ := s.query(docs, "SELECT VALUE udf.good(udf.x(1)) FROM c"); fmt.Sprintf("%s", got) != "[8]" {
+		t.Errorf("%s", got)
+	}
+	s.do(400, "POST", coll+"/udfs", `{"id":"y","body":"","BODY":"f"}`)
+	s.do(400, "POST", coll+"/triggers", `{"id":"y",`+body+`,"triggerType":"no","TriggerType":"Pre","triggerOperation":"All"}`)
+	s.do(201, "POST", "/dbs/d/users", `{"id":"u"}`)
+	s.do(400, "POST", "/dbs/d/users/u/permissions", `{"id":"y","permissionMode":"Some","PermissionMode":"Read","resource":"dbs/d"}`)
+}
+
 // TestScriptResources: stored procedures, triggers and functions, users and permissions are
 // made, read, listed, found, replaced, renamed and deleted, and are there after a restart.
 func TestScriptResources(t *testing.T) {
