@@ -59,7 +59,15 @@ func (c *call) begin(p *place, allVersions bool) (at string, none bool, bad *fai
 			return at, false, badf("If-None-Match %q is not what a change feed gave: %v", clip(after), err)
 		}
 		p.within = p.within.Common(tag.Within)
-		return tag.At, p.within.Empty(), nil
+		common := p.within
+		if p.key.Valid() {
+			keys, err := p.key.Range()
+			if err != nil {
+				return at, false, badf("the partition key %s: %v", p.key, err)
+			}
+			common = common.Common(keys)
+		}
+		return tag.At, common.Empty(), nil
 	case since != "":
 		// Go's client writes the time zone as UTC, others as GMT.
 		t, err := time.Parse(time.RFC1123, since)

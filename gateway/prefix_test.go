@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+
+	"github.com/cleavestore/cleave/engine"
 )
 
 // TestPrefix: queries, lists and feeds of the first levels of a partition key have the items of all keys that begin so, and no
@@ -84,4 +86,50 @@ func TestPrefix(t *testing.T) {
 		}
 	}
 	s.do(400, "GET", docs, "", pk, `["x","b1",4,5]`)
+}
+
+// TestPrefixFeedAfterSplit: a position of the feed of a prefix in a partition is good for both of its children: the one that has
+// none of the keys has nothing new, and the client keeps its position.
+func TestPrefixFeedAfterSplit(t *testing.T) {
+	s := start(t, nil)
+	s.do(201, "POST", "/dbs", `{"id":"d"}`)
+	s.do(201, "POST", "/dbs/d/colls", `{"id":"c","partitionKey":{"paths":["/a","/b"],"kind":"MultiHash"},"changeFeedPolicy":{"retentionDuration":100}}`)
+	const docs = coll + "/docs"
+	modes := []string{"Incremental Feed", "Full-Fidelity Feed"}
+	feed := func(want int, mode, at string, head ...string) *reply {
+		t.Helper()
+		return s.do(want, "GET", docs, "", append(head, "A-IM", mode, pk, `["1"]`, "If-None-Match", at)...)
+	}
+	at := map[string]string{}
+	for _, mode := range modes {
+		at[mode] = feed(304, mode, "", "x-ms-documentdb-partitionkeyrangeid", k0(s)).head.Get("etag")
+	}
+	k, _ := s.h.catalog.container("d", "c")
+	job, err := inEngine(k).Split(t.Context(), inEngine(k).Partitions()[0].ID, nil)
+	if err == nil {
+		err = job.Wait(t.Context())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.do(201, "POST", docs, `{"id":"1","a":"1","b":"x"}`, pk, `["1","x"]`)
+	children, _ := s.ranges(coll + "/pkranges")
+	for _, mode := range modes {
+		var with int
+		for _, child := range children {
+			of := []string{"x-ms-documentdb-partitionkeyrangeid", child}
+			r := s.send(s.signed("GET", docs, nil, append(of, "A-IM", mode, pk, `["1"]`, "If-None-Match", at[mode])...))
+			if r.status == 200 {
+				with++
+			} else if etag := r.head.Get("etag"); r.status != 304 || etag != at[mode] {
+				t.Errorf("%s, child %s: %d, etag %s, want 304 and %s: %s", mode, child, r.status, etag, at[mode], r.body)
+			}
+		}
+		if len(children) != 2 || with != 1 {
+			t.Errorf("%s: %d of %v show the item", mode, with, children)
+		}
+		// So has a range of the client's that ends where the keys begin.
+		end := engine.StringKey("1").EPK()
+		feed(304, mode, at[mode], "x-ms-start-epk", "", "x-ms-end-epk", end.String())
+	}
 }
