@@ -3,10 +3,8 @@ package gateway
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -182,7 +180,7 @@ func (t *scriptTx) perform(ctx context.Context, op *script.Operation, a *script.
 		return t.query(ctx, op, a)
 	case opCreate, opUpsert:
 		if !op.FixedID {
-			o.body = withID(o.body)
+			o.body = document.WithID(o.body)
 		}
 	case opRead, opReplace, opDelete:
 		var err error
@@ -200,22 +198,6 @@ func (t *scriptTx) perform(ctx context.Context, op *script.Operation, a *script.
 		a.Resource = t.show(r.stored, r.meta.ID, r.meta.ETag)
 	}
 	return nil
-}
-
-// withID gives a document that has none an id.
-func withID(doc []byte) []byte {
-	var of map[string]json.RawMessage
-	if json.Unmarshal(doc, &of) != nil || of["id"] != nil {
-		return doc
-	}
-	var b [16]byte
-	rand.Read(b[:]) // never fails
-	b[6], b[8] = b[6]&0x0F|0x40, b[8]&0x3F|0x80
-	id := fmt.Sprintf(`{"id":"%x-%x-%x-%x-%x"`, b[:4], b[4:6], b[6:8], b[8:10], b[10:])
-	if len(of) > 0 {
-		id += ","
-	}
-	return append([]byte(id), strings.TrimLeft(string(doc), " \t\r\n")[1:]...)
 }
 
 // show returns a document as the script sees it.

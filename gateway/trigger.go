@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/cleavestore/cleave/engine"
+	"github.com/cleavestore/cleave/gateway/internal/document"
 	"github.com/cleavestore/cleave/gateway/internal/resourceid"
 	"github.com/cleavestore/cleave/gateway/internal/script"
 )
@@ -110,7 +111,7 @@ func (c *call) keyOf(k *container, key *engine.PartitionKey, given bool, op *ope
 	}
 	body := w.Stored(resourceid.Item(k.rid, 0), c.o.Clock())
 	if w.ID == "" {
-		body = withID(body) // a pre-trigger may give the id
+		body = document.WithID(body) // a pre-trigger may give the id
 	}
 	var err error
 	*key, err = k.items.KeyOf(body)

@@ -11,10 +11,12 @@ package document
 
 import (
 	"bytes"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/cleavestore/cleave/gateway/internal/resourceid"
@@ -144,6 +146,22 @@ func unquote(v jsondoc.Value) []byte {
 		return nil
 	}
 	return []byte(s)
+}
+
+// WithID gives a document that has none an id.
+func WithID(doc []byte) []byte {
+	var of map[string]json.RawMessage
+	if json.Unmarshal(doc, &of) != nil || of["id"] != nil {
+		return doc
+	}
+	var b [16]byte
+	rand.Read(b[:]) // never fails
+	b[6], b[8] = b[6]&0x0F|0x40, b[8]&0x3F|0x80
+	id := fmt.Sprintf(`{"id":"%x-%x-%x-%x-%x"`, b[:4], b[4:6], b[6:8], b[8:10], b[10:])
+	if len(of) > 0 {
+		id += ","
+	}
+	return append([]byte(id), strings.TrimLeft(string(doc), " \t\r\n")[1:]...)
 }
 
 // Stored returns the document as the store keeps it.
