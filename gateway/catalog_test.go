@@ -353,8 +353,11 @@ func TestReadManyForms(t *testing.T) {
 	}
 	s.do(201, "POST", docs, `{"id":"i0","n":99}`, pk, "[{}]")
 	head := []string{"x-ms-documentdb-partitionkeyrangeid", k0(s)}
+	long := strings.Repeat("x", 1024) // no item has such an id
 	for _, v := range values {
-		for _, form := range []string{"c.id = 'i1' AND c.pk = %s", "c.pk = %s AND c.id IN ('i0', 'i2', 'i0', 'none')", "(c.id = 'i0' AND c.pk = %[1]s) OR (c.pk = %[1]s AND c.id = 'i2') OR (c.id = 'i0' AND c.pk = 'a')",
+		for _, form := range []string{"c.id = 'i1' AND c.pk = %s", "c.id = '' AND c.pk = %s", "c.pk = %s AND c.id IN ('i0', '" + long + "', '')",
+			"(c.id = '" + long + "' AND c.pk = %[1]s) OR (c.id = 'i2' AND c.pk = %[1]s)",
+			"c.pk = %s AND c.id IN ('i0', 'i2', 'i0', 'none')", "(c.id = 'i0' AND c.pk = %[1]s) OR (c.pk = %[1]s AND c.id = 'i2') OR (c.id = 'i0' AND c.pk = 'a')",
 			"c.pk = %s AND c.id = 'i0' AND c.id = 'i1'", "c.pk = %[1]s AND c.pk = 'a' AND c.id = 'i0'"} {
 			where := fmt.Sprintf(form, v)
 			named, _ := s.query(docs, "SELECT * FROM c WHERE "+where, head...)

@@ -2,6 +2,7 @@ package wirekey
 
 import (
 	"github.com/cleavestore/cleave/engine"
+	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/jsondoc"
 	"github.com/cleavestore/cleave/internal/keyscope"
 	"github.com/cleavestore/cleave/internal/query"
@@ -17,7 +18,7 @@ func Alternatives(f *query.Filter) []*query.Filter {
 }
 
 // Identities returns the items that a conjunction names: one value at each path of the
-// partition key, and one or more ids.
+// partition key, and one or more ids. An id that no item can have is left out.
 func Identities(f *query.Filter, paths []string) ([]engine.ItemIdentity, bool) {
 	if f == nil {
 		return nil, false
@@ -54,6 +55,9 @@ func Identities(f *query.Filter, paths []string) ([]engine.ItemIdentity, bool) {
 	}
 	var out []engine.ItemIdentity
 	for _, id := range ids {
+		if id == "" || len(id) > item.MaxID {
+			continue
+		}
 		var levels []partmap.Key
 		used := 0
 		for _, path := range names {
