@@ -275,6 +275,24 @@ func TestReadManyPages(t *testing.T) {
 	}
 }
 
+// TestReadManyPageSize: items that are read by their ids come in pages of the size that the client
+// wants, if it says one.
+func TestReadManyPageSize(t *testing.T) {
+	s := start(t, nil)
+	docs := s.items()
+	var list []string
+	for i := range defaultPage + 1 {
+		list = append(list, fmt.Sprintf(`"%d"`, i))
+		s.do(201, "POST", docs, fmt.Sprintf(`{"id":"%d","pk":"a"}`, i), pk, `["a"]`)
+	}
+	text := `SELECT * FROM c WHERE c.pk = "a" AND c.id IN (` + strings.Join(list, ",") + `)`
+	for size, want := range map[string]string{"40": "[40 40 21]", "100": "[100 1]", "101": "[101]", "-1": "[101]", "": "[101]"} {
+		if got, pages := s.query(docs, text, "x-ms-documentdb-partitionkeyrangeid", k0(s), "x-ms-max-item-count", size); fmt.Sprint(pages) != want || len(got) != len(list) {
+			t.Errorf("pages of %s: %v of %d results, want %s", size, pages, len(got), want)
+		}
+	}
+}
+
 // inEngine returns the container of the engine below one of the catalogue.
 func inEngine(k *container) *engine.Container { return k.items.(localItems).Container }
 

@@ -133,7 +133,7 @@ func (c *call) queryItems(k *container) error {
 	if bad != nil {
 		return bad
 	}
-	out, ok, err := c.readMany(k, &p, text, parameters)
+	out, ok, err := c.readMany(k, &p, text, parameters, size)
 	switch {
 	case err != nil:
 		return k.outcome(err)

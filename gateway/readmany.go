@@ -14,13 +14,14 @@ import (
 //	SELECT * FROM c WHERE (c.id = … AND c.pk = …) OR …
 //
 // Such a query says which items it wants, so that they are read one by one. If they are more than
-// a page holds, it is answered as others are, in pages.
+// a page holds, it is answered as others are, in pages. A client that leaves the size of pages to the server, as azcosmos
+// does, gets up to 4 MiB.
 
 // mostIdentities is how many items a query of this kind may name.
 const mostIdentities = 1000
 
 // readMany answers a query that names all of its items. ok is false for other queries.
-func (c *call) readMany(k *container, p *place, text string, parameters map[string]any) (out *page, ok bool, err error) {
+func (c *call) readMany(k *container, p *place, text string, parameters map[string]any, size int) (out *page, ok bool, err error) {
 	if p.key.Valid() || c.r.Header.Get("X-Ms-Continuation") != "" {
 		return nil, false, nil
 	}
@@ -53,6 +54,9 @@ func (c *call) readMany(k *container, p *place, text string, parameters map[stri
 			within = append(within, it)
 		}
 		seen[it] = true
+	}
+	if len(within) > size && c.r.Header.Get("X-Ms-Max-Item-Count") != "" {
+		return nil, false, nil
 	}
 	out = &page{}
 	before := c.charge
