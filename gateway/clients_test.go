@@ -1,7 +1,9 @@
 package gateway
 
 import (
+	"fmt"
 	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 
@@ -51,15 +53,28 @@ func TestDeleteKey(t *testing.T) {
 func TestQuestionMark(t *testing.T) {
 	s := start(t, nil)
 	docs := s.items()
-	s.do(201, "POST", docs, `{"id":"a?b=c","pk":"a"}`, pk, `["a"]`)
-	s.do(200, "GET", docs+"/a%3Fb=c", "", pk, `["a"]`)
-	r := s.signed("GET", docs+"/a%3Fb=c", nil, pk, `["a"]`)
-	r.URL.Path, r.URL.RawPath, r.URL.RawQuery = docs+"/a", "", "b=c"
-	if got := s.send(r); got.status != 200 {
-		t.Errorf("%d %s", got.status, got.body)
+	s.do(201, "POST", docs, `{"id":"a","pk":"a"}`, pk, `["a"]`)
+	s.do(201, "POST", "/dbs/d/users", `{"id":"u"}`)
+	token, _ := s.do(201, "POST", "/dbs/d/users/u/permissions", `{"id":"p","permissionMode":"All","resource":"dbs/d/colls/c"}`).member(t, "_token").(string)
+	for _, id := range []string{"a?b=c", "a?", "a??", "a?/", "a?b/c"} {
+		s.do(201, "POST", docs, fmt.Sprintf(`{"id":%q,"pk":"a"}`, id), pk, `["a"]`)
+		escaped := docs + "/" + url.PathEscape(id)
+		s.do(200, "GET", escaped, "", pk, `["a"]`)
+		for _, method := range []string{"GET", "DELETE"} {
+			r := s.signed(method, escaped, nil, pk, `["a"]`)
+			r.URL.Path, r.URL.RawPath, r.URL.RawQuery, r.URL.ForceQuery = docs+"/a", "", id[2:], true
+			if method == "DELETE" {
+				r.Header.Set("Authorization", url.QueryEscape(token)) // whose signature is not of the path
+			}
+			if got := s.send(r); got.status >= 300 {
+				t.Errorf("%s %s: %d %s", method, id, got.status, got.body)
+			}
+		}
+		s.do(404, "GET", escaped, "", pk, `["a"]`)
+		s.do(200, "GET", docs+"/a", "", pk, `["a"]`)
 	}
 	// A query is no way around the signature.
-	r = s.signed("GET", docs+"/1", nil, pk, `["a"]`)
+	r := s.signed("GET", docs+"/1", nil, pk, `["a"]`)
 	r.URL.RawQuery = "x"
 	if got := s.send(r); got.status != 401 {
 		t.Errorf("%d %s", got.status, got.body)

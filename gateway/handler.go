@@ -284,9 +284,9 @@ const maxPath = 16 << 10
 // split takes the path apart.
 func (c *call) split() *failure {
 	raw := c.r.URL.EscapedPath()
-	if c.r.URL.RawQuery != "" && strings.Count(strings.Trim(raw, "/"), "/") == 5 {
+	if u := c.r.URL; (u.RawQuery != "" || u.ForceQuery) && strings.Count(strings.Trim(raw, "/"), "/") == 5 {
 		// The protocol has no queries of URLs: a client has left a ? of the id of an item as it is.
-		raw += "?" + c.r.URL.RawQuery
+		raw += "?" + strings.ReplaceAll(u.RawQuery, "/", "%2F")
 	}
 	if len(raw) > maxPath {
 		return badf("the path has %d bytes, at most %d are read", len(raw), maxPath)
