@@ -39,8 +39,8 @@ func resourceToken(k *signature.Key, r *child, expires int64) string {
 // tokenOf returns a token of a permission that the request may ask for.
 func (c *call) tokenOf(r *child) string {
 	age := defaultTokenAge
-	if n, err := strconv.Atoi(c.r.Header.Get("X-Ms-Documentdb-Expiry-Seconds")); err == nil && n > 0 {
-		age = min(time.Duration(n)*time.Second, maxTokenAge)
+	if n, _ := strconv.Atoi(c.r.Header.Get("X-Ms-Documentdb-Expiry-Seconds")); n > 0 { // the largest int for more
+		age = time.Duration(min(n, int(maxTokenAge/time.Second))) * time.Second
 	}
 	return resourceToken(c.auth, r, c.o.Clock().Add(age).Unix())
 }

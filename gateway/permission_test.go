@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"strings"
 	"testing"
 	"time"
 )
@@ -95,4 +96,25 @@ func TestResourceTokens(t *testing.T) {
 	try(http.StatusOK, token, "GET", "/", "")
 	now = now.Add(10 * time.Second)
 	try(401, token, "GET", "/", "")
+}
+
+// TestTokenAge: a token is valid for as long as the request says, a day at most.
+func TestTokenAge(t *testing.T) {
+	now := time.Unix(1_700_000_000, 0)
+	s := start(t, &Options{Clock: func() time.Time { return now }})
+	s.items()
+	s.do(201, "POST", "/dbs/d/users", `{"id":"u"}`)
+	for i, c := range []struct {
+		asked string
+		want  time.Duration
+	}{
+		{"10", 10 * time.Second}, {"86400", maxTokenAge}, {"86401", maxTokenAge}, {"9223372037", maxTokenAge}, {"9223372036854775807", maxTokenAge},
+		{"92233720368547758080", maxTokenAge}, {"0", defaultTokenAge}, {"-1", defaultTokenAge}, {"soon", defaultTokenAge},
+	} {
+		r := s.do(201, "POST", "/dbs/d/users/u/permissions", fmt.Sprintf(`{"id":"%d","permissionMode":"Read","resource":"dbs/d/colls/c"}`, i), "x-ms-documentdb-expiry-seconds", c.asked)
+		token, _ := r.member(t, "_token").(string)
+		if want := fmt.Sprint(";", now.Add(c.want).Unix()); !strings.HasSuffix(token, want) {
+			t.Errorf("%s seconds: %s, want …%s", c.asked, token, want)
+		}
+	}
 }
