@@ -108,6 +108,9 @@ func (g *Group) boundary(s *command.Split) (partmap.EPK, error) {
 	if err == nil && (s.Right == 0 || s.Right == g.cfg.Log.ID()) {
 		err = fmt.Errorf("the right group cannot have id %d", s.Right)
 	}
+	if err == nil && slices.ContainsFunc(g.state.splits, func(p splitAt) bool { return p.right == s.Right }) {
+		err = fmt.Errorf("group %d has split off already", s.Right)
+	}
 	if err != nil {
 		return at, fmt.Errorf("split of group %d at %.64s: %w: %w", g.cfg.Log.ID(), s.At, ErrRange, err)
 	}

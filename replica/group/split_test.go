@@ -115,6 +115,34 @@ func TestSplit(t *testing.T) {
 	}
 }
 
+// TestSplitTwiceForOneRight: of two entries that split off the same right group the second one does nothing, also when the
+// first one was not applied yet as it was proposed, and after a restart. So no key is between the two groups.
+func TestSplitTwiceForOneRight(t *testing.T) {
+	mem := vfs.NewMem()
+	r := single(t, mem, 100)
+	span, _ := r.g.Range()
+	at := partmap.Midpoint(span)
+	below := partmap.Midpoint(partmap.Range{Min: span.Min, Max: at})
+	must(t, r.g.ProposeSplit(at.String(), rightID))
+	must(t, r.g.ProposeSplit(below.String(), rightID))
+	must(t, r.work())
+	again, err := open(t, mem.Crash(vfs.CrashOptions{Keep: vfs.KeepAll}), 1, nil)
+	must(t, err)
+	must(t, again.work())
+	for _, r := range []*rig{r, again} {
+		right, err := r.other(rightID)
+		must(t, err)
+		left, epoch := r.g.Range()
+		if its, _ := right.g.Range(); left.Max != at || its.Min != at || epoch != 2 {
+			t.Errorf("the left group ends at %s, in epoch %d, and the right one begins at %s", left.Max, epoch, its.Min)
+		}
+	}
+	r.lead()
+	if err := r.g.ProposeSplit(below.String(), rightID); !errors.Is(err, ErrRange) {
+		t.Errorf("proposed when the first one was applied: %v", err)
+	}
+}
+
 // TestSplitCrash stops a node at each call of the file system while it splits, and while the
 // right group is then removed. After each crash all of its groups open, and come to the same
 // end: whether or not the right group is there, it is there as a whole, and once it was
