@@ -66,6 +66,10 @@ var ErrRange = fmt.Errorf("%w: key lies outside of the range of the group", engi
 // they are to split, or to be removed, first.
 var ErrNoRoom = errors.New("range of the snapshot is in use")
 
+// ErrTaken says that an entry splits off a group whose id another group of this node has. The replica
+// stops before the entry, and has its whole range.
+var ErrTaken = errors.New("id of the right group is another group's")
+
 // Range returns the range of the group, and its epoch: of two groups that name one range, the
 // one with the higher epoch is right. Both are those of the newest applied entry.
 func (g *Group) Range() (span partmap.Range, epoch uint64) {
@@ -165,6 +169,10 @@ func (g *Group) applyControl(ctx context.Context, e *pb.Entry) error {
 // split carries a split out.
 func (g *Group) split(ctx context.Context, p *splitAt, term uint64, entry engine.Entry) error {
 	c, span := g.cfg.Container, g.state.span()
+	behind := partmap.Range{Min: p.at, Max: span.Max}
+	if err := g.taken(p.right, behind); err != nil {
+		return err
+	}
 	if err := cut(ctx, c, span, p.at); err != nil { // step 1
 		return err
 	}
@@ -173,7 +181,6 @@ func (g *Group) split(ctx context.Context, p *splitAt, term uint64, entry engine
 		return err
 	}
 	g.partition = left.ID
-	behind := partmap.Range{Min: p.at, Max: span.Max}
 	right, err := partitionOf(c, behind)
 	divided := false
 	if errors.Is(err, engine.ErrNotFound) {
@@ -189,7 +196,7 @@ func (g *Group) split(ctx context.Context, p *splitAt, term uint64, entry engine
 	case !slices.Contains(p.members, g.cfg.Log.Replica()):
 		err = c.Evict(ctx, right.ID)
 	default:
-		err = g.beginRight(ctx, p, right.ID, g.state.rightOf(p, term), entry)
+		err = g.beginRight(ctx, p, right.ID, behind, g.state.rightOf(p, term), entry)
 	}
 	if err != nil {
 		return err
@@ -213,7 +220,7 @@ func (g *Group) divided(span partmap.Range) (bool, error) {
 }
 
 // beginRight does steps 2 and 3.
-func (g *Group) beginRight(ctx context.Context, p *splitAt, id engine.PartitionID, base raftlog.Base, entry engine.Entry) error {
+func (g *Group) beginRight(ctx context.Context, p *splitAt, id engine.PartitionID, born partmap.Range, base raftlog.Base, entry engine.Entry) error {
 	held, err := g.cfg.Container.AppliedIndex(id)
 	if err == nil && held < p.index {
 		_, err = g.cfg.Container.ApplyAt(ctx, id, entry)
@@ -221,26 +228,29 @@ func (g *Group) beginRight(ctx context.Context, p *splitAt, id engine.PartitionI
 	if err != nil {
 		return err
 	}
-	if err = g.create(p.right, base); errors.Is(err, raftlog.ErrRemoved) {
+	if err = g.create(p.right, born, base); errors.Is(err, raftlog.ErrRemoved) {
 		// It was here as an empty one, and its group has removed it.
 		return g.cfg.Container.Evict(ctx, id)
 	}
 	return err
 }
 
-// create makes the log of a group to which this replica belongs, unless it is here. One that
+// create makes the log of a right group to which this replica belongs, unless it is here. One that
 // is empty gets the base. ErrRemoved: it was here, and its group has removed it, or there is
-// another replica of the group.
+// another replica of the group. ErrTaken: that of a group which began with another range is here.
 //
 // It does not look for the log first: a message may have the host make an empty one at any
 // moment, and it can be found only when it is durable.
-func (g *Group) create(group uint64, base raftlog.Base) error {
+func (g *Group) create(group uint64, born partmap.Range, base raftlog.Base) error {
 	store := g.cfg.Log.Store()
 	_, err := store.Create(group, g.cfg.Log.Replica(), base)
 	if err == nil {
 		g.created = append(g.created, group)
 		return nil
 	} else if !errors.Is(err, fault.ErrExists) {
+		return err
+	}
+	if err = g.taken(group, born); err != nil {
 		return err
 	}
 	log := store.Group(group)
@@ -250,6 +260,21 @@ func (g *Group) create(group uint64, base raftlog.Base) error {
 	if log.Base().Index == 0 && base.Index > 0 {
 		g.created = append(g.created, group)
 		return log.Begin(base)
+	}
+	return nil
+}
+
+// taken returns ErrTaken if this node has the log of a group that did not begin with a range. Ranges of
+// groups are disjoint, so no other split can have made one that did. An empty log has no range yet.
+func (g *Group) taken(group uint64, born partmap.Range) error {
+	log := g.cfg.Log.Store().Group(group)
+	if log == nil {
+		return nil
+	}
+	var its state
+	b := log.Base()
+	if err := its.load(&b, partmap.Range{}); b.Index > 0 && (err != nil || its.born != born) {
+		return fmt.Errorf("group %d, of which [%s, %s) is to be: %w", group, born.Min, born.Max, ErrTaken)
 	}
 	return nil
 }
@@ -346,7 +371,7 @@ func (g *Group) beginSkipped(held uint64, next *state) error {
 	for i := range next.splits {
 		p := &next.splits[i]
 		if p.index > held && slices.Contains(p.members, g.cfg.Log.Replica()) {
-			if err := g.create(p.right, raftlog.Base{}); err != nil && !errors.Is(err, raftlog.ErrRemoved) {
+			if err := g.create(p.right, next.half(i), raftlog.Base{}); err != nil && !errors.Is(err, raftlog.ErrRemoved) {
 				return err
 			}
 		}
@@ -358,12 +383,8 @@ func (g *Group) beginSkipped(held uint64, next *state) error {
 // snapshot has come past. before is an entry that the replica had then, or an earlier one.
 func (g *Group) dropHalf(ctx context.Context, before uint64, next *state) error {
 	for i := range next.splits {
-		p, span := &next.splits[i], partmap.Range{Max: next.born.Max}
-		if i > 0 {
-			span.Max = next.splits[i-1].at
-		}
-		span.Min = p.at
-		if p.index <= before || g.made(p.right) {
+		p, span := &next.splits[i], next.half(i)
+		if p.index <= before || g.made(p.right, span) {
 			continue
 		}
 		q, err := partitionOf(g.cfg.Container, span)
@@ -386,10 +407,10 @@ func (g *Group) dropHalf(ctx context.Context, before uint64, next *state) error 
 	return nil
 }
 
-// made reports whether this node has the log of a group, and not as an empty one.
-func (g *Group) made(group uint64) bool {
+// made reports whether this node has the log of a right group, and not as an empty one.
+func (g *Group) made(group uint64, born partmap.Range) bool {
 	log := g.cfg.Log.Store().Group(group)
-	return log != nil && log.Base().Index > 0
+	return log != nil && log.Base().Index > 0 && g.taken(group, born) == nil
 }
 
 // Removed reports whether the replica was removed from its group, as far as it has applied.
@@ -451,24 +472,54 @@ func (g *Group) interrupted(partitions int) (*splitAt, error) {
 		return nil, err
 	}
 	entries, err := g.cfg.Log.Entries(next, next+1, 0)
-	if err != nil || !command.IsControl(entries[0].GetData()) {
+	if err != nil {
 		return nil, err
 	}
-	c, err := command.DecodeControl(entries[0].GetData())
-	if err != nil || c.Split == nil {
+	s, err := splitIn(entries[0])
+	if err != nil || s == nil {
 		return nil, err
 	}
-	at, err := g.boundary(c.Split)
+	at, err := g.boundary(s)
 	if err != nil {
 		return nil, nil // such a split does nothing
 	}
-	return &splitAt{index: next, right: c.Split.Right, at: at}, nil
+	return &splitAt{index: next, right: s.Right, at: at}, nil
+}
+
+// splitIn returns the split that an entry is, nil if it is none.
+func splitIn(e *pb.Entry) (*command.Split, error) {
+	if !command.IsControl(e.GetData()) {
+		return nil, nil
+	}
+	c, err := command.DecodeControl(e.GetData())
+	if err != nil {
+		return nil, err
+	}
+	return c.Split, nil
+}
+
+// WillSplitOff reports whether a log has an entry behind those that were applied which splits off a group.
+func WillSplitOff(log *raftlog.Group, applied, right uint64) bool {
+	last, _ := log.LastIndex() // never fails
+	for next := max(applied, log.Base().Index) + 1; next <= last; {
+		entries, err := log.Entries(next, last+1, 1<<20)
+		if err != nil {
+			return false // they were truncated or replaced
+		}
+		for _, e := range entries {
+			if s, err := splitIn(e); err == nil && s != nil && s.Right == right {
+				return true
+			}
+		}
+		next += uint64(len(entries))
+	}
+	return false
 }
 
 // ofOthers reports whether a partition behind the boundary of an interrupted split is another group's:
 // the right group was made, or a later one has what is there.
 func (g *Group) ofOthers(p *partition, half *splitAt) (bool, error) {
-	if p.absent || g.made(half.right) {
+	if p.absent || g.made(half.right, partmap.Range{Min: half.at, Max: g.state.span().Max}) {
 		return true, nil
 	}
 	held, err := g.cfg.Container.AppliedIndex(p.id)

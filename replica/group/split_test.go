@@ -143,6 +143,34 @@ func TestSplitTwiceForOneRight(t *testing.T) {
 	}
 }
 
+// TestSplitOffAnother: an entry splits off a group whose id another group of the node has. The replica stops before it, and
+// has all of its range, also when it is opened again.
+func TestSplitOffAnother(t *testing.T) {
+	const third = rightID + 1
+	mem := vfs.NewMem()
+	r := single(t, mem, 100)
+	must(t, r.g.ProposeSplit(middle(r.g), rightID))
+	must(t, r.work())
+	right, err := r.other(rightID)
+	must(t, err)
+	right.lead()
+	must(t, right.g.ProposeSplit(middle(right.g), third))
+	must(t, right.work())
+	before, _ := r.g.Range()
+	must(t, r.g.ProposeSplit(middle(r.g), third))
+	err = r.work()
+	for range 2 {
+		for n := 0; n < 100 && err == nil; n++ {
+			err = errors.Join(r.g.Tick(), r.work())
+		}
+		if _, cutErr := partitionOf(r.c, before); cutErr != nil || !errors.Is(err, ErrTaken) {
+			t.Fatalf("applied: %v; its partition: %v", err, cutErr)
+		}
+		r, err = open(t, mem.Crash(vfs.CrashOptions{Keep: vfs.KeepAll}), 1, nil)
+		must(t, err)
+	}
+}
+
 // TestSplitCrash stops a node at each call of the file system while it splits, and while the
 // right group is then removed. After each crash all of its groups open, and come to the same
 // end: whether or not the right group is there, it is there as a whole, and once it was

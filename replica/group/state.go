@@ -265,12 +265,20 @@ func (s *state) splitsUpTo(index uint64) []splitAt {
 }
 
 // span returns the range of the group at the newest entry.
-func (s *state) span() partmap.Range {
+func (s *state) span() partmap.Range { return s.spanAfter(len(s.splits)) }
+
+// spanAfter returns the range behind the first n splits.
+func (s *state) spanAfter(n int) partmap.Range {
 	r := s.born
-	if n := len(s.splits); n > 0 {
+	if n > 0 {
 		r.Max = s.splits[n-1].at
 	}
 	return r
+}
+
+// half returns the range that split i has split off.
+func (s *state) half(i int) partmap.Range {
+	return partmap.Range{Min: s.splits[i].at, Max: s.spanAfter(i).Max}
 }
 
 // forget drops what no state from base on needs.

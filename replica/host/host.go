@@ -135,6 +135,7 @@ type Host struct {
 	net      Network
 	replicas replicas
 	joining  sync.Mutex      // held while a replica or a container is made that was not here
+	splits   sync.Map        // right groups that calls of Split are about to make
 	adding   map[uint64]bool // numbers of containers of which AddContainer has not begun all groups yet; under joining
 	joins    chan [3]uint64  // groups and replicas for which messages have come, and who has sent them
 	queue    chan *replica

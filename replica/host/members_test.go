@@ -13,6 +13,7 @@ import (
 
 	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/internal/vfs"
+	"github.com/cleavestore/cleave/partmap"
 	"github.com/cleavestore/cleave/replica/group"
 	"github.com/cleavestore/cleave/replica/topology"
 )
@@ -120,6 +121,38 @@ func TestSplit(t *testing.T) {
 			t.Error("the id of a group that is there was taken")
 		}
 		r.check()
+		r.close()
+	})
+}
+
+// TestSplitAgain: the entry of a split has no quorum yet. Another split that makes the same group is refused, of this group and of
+// others, until that has come to its end. No key is in no group then.
+func TestSplitAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, 1)
+		r.steady()
+		id := r.cluster.Groups()[0].ID
+		h := r.leading(id)
+		whole := h.Group(id).Range
+		at := partmap.Midpoint(whole)
+		r.net.Blackhole(address(h.Node()), true)
+		for n, boundary := range []partmap.EPK{at, partmap.Midpoint(partmap.Range{Min: whole.Min, Max: at})} {
+			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+			err := h.Split(ctx, id, boundary.String(), rightHalf)
+			cancel()
+			if want := []error{context.DeadlineExceeded, group.ErrBusy}[n]; !errors.Is(err, want) {
+				t.Errorf("split %d: %v", n+1, err)
+			}
+		}
+		h.splits.Store(uint64(rightHalf+1), nil)
+		if err := h.Split(t.Context(), id, "", rightHalf+1); !errors.Is(err, group.ErrBusy) {
+			t.Errorf("a split off of a group that another call makes: %v", err)
+		}
+		r.net.Blackhole(address(h.Node()), false)
+		r.until("the right half", func() bool { return r.leading(id).Group(rightHalf) != nil })
+		if l, right := r.leading(id).Group(id).Range, r.leading(rightHalf).Group(rightHalf).Range; l.Max != at || right.Min != at || right.Max != whole.Max {
+			t.Errorf("[%s, %s) and [%s, %s)", l.Min, l.Max, right.Min, right.Max)
+		}
 		r.close()
 	})
 }

@@ -30,6 +30,16 @@ func (h *Host) Split(ctx context.Context, id uint64, at string, right uint64) er
 	if c := h.description(); c.ContainerOf(right) != c.ContainerOf(id) {
 		return fmt.Errorf("group %d cannot be the right half of group %d: it is of another container: %w", right, id, group.ErrRange)
 	}
+	// Two entries that split off one group stop replicas, or do nothing. So an earlier one comes to its end first.
+	if _, under := h.splits.LoadOrStore(right, nil); under {
+		return fmt.Errorf("group %d is being split off: %w", right, group.ErrBusy)
+	}
+	defer h.splits.Delete(right)
+	for _, r := range h.replicas.all() {
+		if group.WillSplitOff(r.log, r.status.applied.Load(), right) {
+			return fmt.Errorf("group %d is to split off group %d: %w", r.def.ID, right, group.ErrBusy)
+		}
+	}
 	if at == "" {
 		var err error
 		if at, err = h.halfway(ctx, id); err != nil {
