@@ -212,7 +212,7 @@ func (g *Group) writeLocked(r *record, payload []byte) (wal.Position, error) {
 	return pos, nil
 }
 
-// checkLocked returns why a record cannot follow what is there, nil if it can.
+// checkLocked returns why a record cannot follow what is there, or could not be decoded at the next start; nil if it can.
 func (g *Group) checkLocked(r *record) error {
 	in := g.mu.installing
 	switch r.kind {
@@ -224,6 +224,9 @@ func (g *Group) checkLocked(r *record) error {
 	}
 	if in != nil {
 		return fmt.Errorf("the installation of entry %d has not ended", in.Index)
+	}
+	if r.hard.term == 0 && r.hard != (hardState{}) {
+		return fmt.Errorf("hard state %+v without a term", r.hard)
 	}
 	if h := &g.mu.hard; r.hard.term != 0 && (r.hard.term < h.term || r.hard.term == h.term && h.vote != 0 && r.hard.vote != h.vote) {
 		return fmt.Errorf("hard state %+v after %+v", r.hard, *h)
@@ -245,6 +248,9 @@ func (g *Group) checkLocked(r *record) error {
 		return fmt.Errorf("entry %d, the last one is %d", r.first, g.lastLocked())
 	}
 	for i, e := range r.entries {
+		if _, known := pb.EntryType_name[int32(e.GetType())]; !known || e.GetTerm() == 0 {
+			return fmt.Errorf("entry %d of type %d and term %d", e.GetIndex(), e.GetType(), e.GetTerm())
+		}
 		if e.GetTerm() < term || e.GetIndex() != r.first+uint64(i) {
 			return fmt.Errorf("entry %d of term %d at %d after one of term %d", e.GetIndex(), e.GetTerm(), r.first+uint64(i), term)
 		}

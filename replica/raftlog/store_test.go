@@ -435,6 +435,39 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
+// TestAppendIsDecoded: what could not be decoded at the next start is not taken, and what is taken can be.
+func TestAppendIsDecoded(t *testing.T) {
+	fs := vfs.NewMem()
+	s := open(t, fs)
+	g, err := s.Create(1, 1, Base{})
+	must(t, err)
+	entry := func(index, term uint64, kind int32) []*pb.Entry {
+		return []*pb.Entry{{Index: new(index), Term: new(term), Type: pb.EntryType(kind).Enum()}}
+	}
+	for what, take := range map[string]func() error{
+		"a type that is none": func() error { _, err := g.Append(hard(1, 0, 0), entry(1, 1, 9)); return err },
+		"a type above a byte": func() error { _, err := g.Append(hard(1, 0, 0), entry(1, 1, 256)); return err },
+		"an entry of no term": func() error { _, err := g.Append(hard(1, 0, 0), entry(1, 0, 0)); return err },
+		"a vote of no term":   func() error { _, err := g.Append(hard(0, 1, 0), nil); return err },
+		"a base of no term":   func() error { return g.BeginInstall(nil, base(5, 0)) },
+	} {
+		if take() == nil {
+			t.Error(what, "was taken")
+		}
+	}
+	index := uint64(0)
+	for kind := range pb.EntryType_name {
+		index++
+		_, err := g.Append(hard(1, 1, 0), entry(index, 1, kind))
+		must(t, err)
+	}
+	must(t, s.Close())
+	s = open(t, fs)
+	if last, _ := s.Group(1).LastIndex(); last != index {
+		t.Errorf("entries up to %d, want %d", last, index)
+	}
+}
+
 // filled returns a store with entries in several files, closed or as a power cut leaves it,
 // with the names of its log files.
 func filled(t testing.TB, closed bool) (*vfs.Mem, []string) {

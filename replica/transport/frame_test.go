@@ -56,6 +56,10 @@ func TestMessageCodec(t *testing.T) {
 			t.Errorf("%v became %v with the bytes", m, got)
 		}
 	}
+	unknown := &pb.Message{Type: pb.MsgApp.Enum(), Entries: []*pb.Entry{{Type: pb.EntryType(9).Enum()}}}
+	if _, _, err := decodeMessage(appendMessage(nil, 1, unknown)); !errors.Is(err, ErrFrame) {
+		t.Errorf("an entry of type 9: %v", err)
+	}
 	local := &pb.Message{Type: pb.MsgStorageAppend.Enum()}
 	if _, _, err := decodeMessage(appendMessage(nil, 1, local)); !errors.Is(err, ErrFrame) {
 		t.Errorf("a message that is not for the network: %v", err)

@@ -72,6 +72,9 @@ func decodeMessage(b []byte) (group uint64, _ *pb.Message, _ error) {
 		for i := range entries {
 			e := &entries[i]
 			e.kind = pb.EntryType(r.byte())
+			if _, known := pb.EntryType_name[int32(e.kind)]; !known {
+				r.bad = true
+			}
 			e.term, e.index = r.uvarint(), r.uvarint()
 			if e.e.Data = r.bytes(); len(e.e.Data) == 0 {
 				e.e.Data = nil
