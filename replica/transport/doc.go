@@ -44,7 +44,8 @@
 //
 //  1. A frame is used only if its checksum verifies and it is within the bound of its kind;
 //     otherwise the connection ends. No more memory is taken for a frame than bytes have come,
-//     but for one step of 64 KiB.
+//     but for one step of 64 KiB. A Raft message takes memory for the entries that it has, of
+//     which there are no more than 2^18.
 //  2. A node takes messages and snapshots only from a peer whose certificate names the node
 //     that the hello names, and sends them only to one whose certificate names the node that
 //     it has dialed.

@@ -2,8 +2,11 @@ package transport
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"io"
+	"net"
+	"runtime"
 	"testing"
 	"testing/iotest"
 
@@ -63,6 +66,45 @@ func TestMessageCodec(t *testing.T) {
 	local := &pb.Message{Type: pb.MsgStorageAppend.Enum()}
 	if _, _, err := decodeMessage(appendMessage(nil, 1, local)); !errors.Is(err, ErrFrame) {
 		t.Errorf("a message that is not for the network: %v", err)
+	}
+}
+
+// TestMessageOfManyEntries: a message that says it has many entries takes no memory for those that are not there, and more than
+// Raft sends at once are refused.
+func TestMessageOfManyEntries(t *testing.T) {
+	frame := func(n int) []byte {
+		b := append(binary.AppendUvarint(nil, 1), byte(pb.MsgApp), 0)
+		b = append(b, make([]byte, 8)...) // the other fields
+		return append(binary.AppendUvarint(b, uint64(n)), make([]byte, n*minEntry)...)
+	}
+	if _, _, err := decodeMessage(frame(mostEntries + 1)); !errors.Is(err, ErrFrame) {
+		t.Errorf("one entry more: %v", err)
+	}
+	_, m, err := decodeMessage(frame(mostEntries))
+	if err != nil || len(m.Entries) != mostEntries {
+		t.Errorf("as many as can be: %d, %v", len(m.GetEntries()), err)
+	}
+	none := frame(mostEntries)
+	none[len(none)-minEntry*(mostEntries-1)] = 9 // type of the second entry
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	_, _, err = decodeMessage(none)
+	runtime.ReadMemStats(&after)
+	if most := uint64(2 * len(none)); !errors.Is(err, ErrFrame) || after.TotalAlloc-before.TotalAlloc > most {
+		t.Errorf("a frame of %d bytes: %d were allocated, %v", len(none), after.TotalAlloc-before.TotalAlloc, err)
+	}
+}
+
+// TestChunkIsSmall: only the end of a snapshot is larger than its chunks may be.
+func TestChunkIsSmall(t *testing.T) {
+	raw, other := net.Pipe()
+	defer raw.Close()
+	defer other.Close()
+	for more := range 2 {
+		s := &Incoming{raw: raw, in: newFrameReader(bytes.NewReader(appendFrame(nil, kindChunk, make([]byte, maxSmall+more))))}
+		if _, err := s.Read(make([]byte, 1)); errors.Is(err, ErrFrame) != (more > 0) {
+			t.Errorf("a chunk of %d bytes: %v", maxSmall+more, err)
+		}
 	}
 }
 

@@ -31,8 +31,13 @@ func appendMessage(dst []byte, group uint64, m *pb.Message) []byte {
 	return dst
 }
 
-// minEntry is the size of the smallest entry, in bytes.
-const minEntry = 4
+const (
+	minEntry = 4 // size of the smallest entry, in bytes
+	// mostEntries is how many entries a message has at most: Raft sends 1 MiB of them at once, and counts 4 bytes or more for each.
+	mostEntries = 1 << 18
+	// entryBlock is how many entries are allocated at once.
+	entryBlock = 64
+)
 
 // decodeMessage decodes a Raft message and its group. It keeps nothing of b.
 func decodeMessage(b []byte) (group uint64, _ *pb.Message, _ error) {
@@ -62,15 +67,18 @@ func decodeMessage(b []byte) (group uint64, _ *pb.Message, _ error) {
 		m.Context = append([]byte(nil), c...)
 	}
 	n := r.uvarint()
-	if r.bad || n > uint64(len(r.b)/minEntry) {
+	if r.bad || n > min(mostEntries, uint64(len(r.b)/minEntry)) {
 		return 0, nil, fmt.Errorf("%w: Raft message", ErrFrame)
 	}
 	if n > 0 {
 		r.b = append([]byte(nil), r.b...) // what the entries keep
-		entries := make([]entry, n)
-		m.Entries = make([]*pb.Entry, n)
-		for i := range entries {
-			e := &entries[i]
+		var block []entry
+		for i := uint64(0); i < n && !r.bad; i++ {
+			if len(block) == 0 {
+				block = make([]entry, min(entryBlock, n-i))
+			}
+			e := &block[0]
+			block = block[1:]
 			e.kind = pb.EntryType(r.byte())
 			if _, known := pb.EntryType_name[int32(e.kind)]; !known {
 				r.bad = true
@@ -80,7 +88,7 @@ func decodeMessage(b []byte) (group uint64, _ *pb.Message, _ error) {
 				e.e.Data = nil
 			}
 			e.e.Type, e.e.Term, e.e.Index = &e.kind, &e.term, &e.index
-			m.Entries[i] = &e.e
+			m.Entries = append(m.Entries, &e.e)
 		}
 	}
 	if r.bad || len(r.b) > 0 {

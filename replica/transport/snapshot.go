@@ -50,6 +50,8 @@ func (s *Incoming) Read(p []byte) (int, error) {
 			return 0, io.ErrUnexpectedEOF
 		case err != nil:
 			return 0, err
+		case kind != kindEnd && len(payload) > maxSmall:
+			return 0, fmt.Errorf("%w: one of kind %d has %d bytes", ErrFrame, kind, len(payload))
 		case kind == kindChunk:
 			s.chunk = payload
 		case kind == kindEnd:
