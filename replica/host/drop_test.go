@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/internal/fault"
@@ -41,6 +42,46 @@ func TestAddFails(t *testing.T) {
 		for i := range uint64(3) {
 			id := orders.Number<<32 | (i + 1)
 			r.until("the group at node 1", func() bool { return r.hosts[1].Group(id) != nil && r.leader(id) != nil })
+		}
+		r.close()
+	})
+}
+
+// TestDropMakesNoRoom: when the logs of a container are gone, those of the others do not grow by as much before they are truncated.
+func TestDropMakesNoRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, 1)
+		r.close()
+		r.keep, r.keepBytes, r.truncateBytes = defaultKeep, 128<<10, 64<<10
+		for id := range r.hosts {
+			must(t, r.start(id))
+		}
+		orders := cluster.Container{Name: "orders", PartitionKey: []string{"/k"}, Partitions: 6, Number: cluster.FirstNumber, Nodes: []uint64{1, 2, 3}}
+		for _, h := range r.hosts {
+			must(t, h.AddContainer(t.Context(), orders))
+		}
+		text := strings.Repeat("x", 30<<10)
+		for i := range uint64(orders.Partitions) {
+			id := orders.Number<<32 | (i + 1)
+			key := keysOf(*r.leading(id).Group(id))[0]
+			for range 4 {
+				r.pad(id, key, text)
+			}
+		}
+		h := r.hosts[1]
+		before := h.logged()
+		time.Sleep(2 * janitorTime)
+		for _, h := range r.hosts {
+			must(t, h.DropContainer(t.Context(), orders.Number, "orders"))
+		}
+		most, id := uint64(0), r.cluster.Groups()[0].ID
+		for range 20 {
+			r.pad(id, r.keyIn(0), text)
+			time.Sleep(janitorTime)
+			most = max(most, h.logged())
+		}
+		if bound := uint64(r.keepBytes) + r.truncateBytes + uint64(2*len(text)); most > bound || before < 2*bound {
+			t.Errorf("the logs had %d bytes, and %d at most without the container, want %d", before, most, bound)
 		}
 		r.close()
 	})

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -115,10 +116,12 @@ type Config struct {
 
 	// fs replaces, in tests, the file system of all but the store.
 	fs vfs.FS
-	// keepEntries, keepBytes and keepFiles lower, in tests, what logs keep for followers that are behind.
-	keepEntries uint64
-	keepBytes   int64
-	keepFiles   uint64
+	// truncateBytes lowers, in tests, by how much logs grow between truncations, and the others what they keep for followers
+	// that are behind.
+	truncateBytes uint64
+	keepEntries   uint64
+	keepBytes     int64
+	keepFiles     uint64
 }
 
 // Host runs the replicas of a node. Its methods are safe for concurrent use.
@@ -253,6 +256,7 @@ func Open(ctx context.Context, cfg Config) (_ *Host, err error) {
 	if cfg.keepEntries == 0 {
 		cfg.keepEntries = defaultKeep
 	}
+	cfg.truncateBytes = cmp.Or(cfg.truncateBytes, truncateBytes)
 	if cfg.keepBytes == 0 {
 		cfg.keepBytes, cfg.keepFiles = keepBytes, keepFiles
 	}

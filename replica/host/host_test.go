@@ -49,6 +49,8 @@ type rig struct {
 
 	keep      uint64 // what logs keep, see Config; 0: one entry, and the default
 	keepBytes int64
+
+	truncateBytes uint64
 }
 
 func address(id uint64) string { return fmt.Sprintf("node%d:1", id) }
@@ -123,7 +125,7 @@ func (r *rig) start(id uint64) error {
 		}
 	}
 	h, err := Open(context.Background(), Config{
-		Node: id, Cluster: r.cluster, Dir: "store", Engine: o, Workers: 2, fs: disk, keepEntries: cmp.Or(r.keep, 1), keepBytes: r.keepBytes, keepFiles: 1, Client: r.serve,
+		Node: id, Cluster: r.cluster, Dir: "store", Engine: o, Workers: 2, fs: disk, keepEntries: cmp.Or(r.keep, 1), keepBytes: r.keepBytes, keepFiles: 1, truncateBytes: r.truncateBytes, Client: r.serve,
 		Clock: func() time.Time { return time.Now().Add(time.Duration(r.ahead[id].Load()) + r.clocks[id]) },
 		Network: func(handler transport.Handler) (Network, error) {
 			return transport.New(transport.Config{Node: id, Credentials: r.creds[id], Incarnation: r.cluster.Incarnation, Peers: peers, Listener: r.net.Listen(address(id)), Dial: r.net.Dialer(address(id)), Handler: handler}), nil
@@ -548,6 +550,20 @@ func TestCatchUp(t *testing.T) {
 	})
 }
 
+// pad writes an item with text to a group.
+func (r *rig) pad(id uint64, key, text string) {
+	r.t.Helper()
+	c := command.Command{Batches: []command.Batch{{Key: engine.StringKey(key), Operations: []command.Operation{
+		{Kind: command.Upsert, Body: fmt.Appendf(nil, `{"id":"pad","k":%q,"pad":%q}`, key, text)},
+	}}}}
+	rand.Read(c.ID[:])
+	h := r.leading(id)
+	_, c.After = h.Leader(id)
+	done := make(chan group.Outcome, 1)
+	h.Propose(id, &c, func(o group.Outcome) { done <- o })
+	must(r.t, (<-done).Err)
+}
+
 // TestIdleGroupKeepsNoFiles: a group that is not written to any more does not keep the log files of the others, though
 // its log is short.
 func TestIdleGroupKeepsNoFiles(t *testing.T) {
@@ -565,15 +581,7 @@ func TestIdleGroupKeepsNoFiles(t *testing.T) {
 		pad := strings.Repeat("x", 64<<10)
 		id := r.groupOf(engine.StringKey(busy))
 		for round := 1; round <= 10*allRounds; round++ {
-			c := command.Command{Batches: []command.Batch{{Key: engine.StringKey(busy), Operations: []command.Operation{
-				{Kind: command.Upsert, Body: fmt.Appendf(nil, `{"id":"pad","k":%q,"pad":%q}`, busy, pad)},
-			}}}}
-			rand.Read(c.ID[:])
-			h := r.leading(id)
-			_, c.After = h.Leader(id)
-			done := make(chan group.Outcome, 1)
-			h.Propose(id, &c, func(o group.Outcome) { done <- o })
-			must(t, (<-done).Err)
+			r.pad(id, busy, pad)
 			time.Sleep(10 * time.Millisecond) // the others have applied it
 			for _, h := range r.hosts {
 				must(t, h.truncate(h.grown(round)))

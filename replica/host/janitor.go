@@ -27,7 +27,9 @@ func (h *Host) janitor() {
 			return
 		case <-t.C:
 		}
-		if h.logged() >= kept+truncateBytes {
+		logged := h.logged()
+		kept = min(kept, logged) // some logs may have gone since, or have become shorter
+		if logged >= kept+h.cfg.truncateBytes {
 			round++
 			if err := h.truncate(h.grown(round)); err != nil && h.ctx.Err() == nil {
 				h.cfg.Logger.Error("the Raft logs were not truncated", "node", h.cfg.Node, "err", err)

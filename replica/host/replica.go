@@ -570,7 +570,11 @@ func (r *replica) publish() {
 	if at := r.g.Time(); !at.IsZero() {
 		s.time.Store(at.UnixMilli())
 	}
-	s.logged.Store(uint64(r.log.Bytes()))
+	logged := uint64(r.log.Bytes())
+	s.logged.Store(logged)
+	if s.kept.Load() > logged { // a snapshot was installed
+		s.kept.Store(logged)
+	}
 	if d := s.described.Load(); r.g.Applied() > 0 && (d == nil || d.Epoch < r.g.ChangedAt()) {
 		s.described.Store(r.describe())
 		changed = true
