@@ -146,7 +146,6 @@ func (g *Group) Entries(lo, hi, maxSize uint64) ([]*pb.Entry, error) {
 		g.mu.Lock()
 		g.mu.ahead = out
 	}
-	g.mu.Unlock()
 	size := uint64(0)
 	for n, e := range out {
 		if lo+uint64(n) == hi {
@@ -158,6 +157,10 @@ func (g *Group) Entries(lo, hi, maxSize uint64) ([]*pb.Entry, error) {
 			break
 		}
 	}
+	if g.mu.aheadUpTo(lo + uint64(len(out)) - 1) {
+		g.mu.ahead = nil
+	}
+	g.mu.Unlock()
 	return append([]*pb.Entry(nil), out...), nil
 }
 
@@ -319,6 +322,9 @@ func (g *Group) Cut(b Base) error {
 		return fmt.Errorf("truncate the Raft log of group %d up to entry %d of term %d: %w", g.id, b.Index, b.Term, err)
 	}
 	g.mu.cut(int(b.Index - g.mu.base.Index))
+	if g.mu.aheadUpTo(b.Index) {
+		g.mu.ahead = nil
+	}
 	g.mu.base = b
 	g.mu.hard.commit = max(g.mu.hard.commit, b.Index)
 	g.mu.Unlock()

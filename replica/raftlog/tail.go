@@ -20,8 +20,14 @@ type tail struct {
 	hot   int    // number of the first slot that may have its entry in memory
 	cache int64  // bytes of the data of the entries in memory
 	// ahead is what was read from a file last: a follower that is behind asks for one piece
-	// after the other.
+	// after the other. It goes when its last entry is handed out, cut off or replaced.
 	ahead []*pb.Entry
+}
+
+// aheadUpTo reports whether ahead has nothing behind an entry.
+func (t *tail) aheadUpTo(index uint64) bool {
+	n := len(t.ahead)
+	return n == 0 || t.ahead[n-1].GetIndex() <= index
 }
 
 // slot is an entry of the log.
@@ -50,6 +56,9 @@ func (t *tail) replace(n int, entries []*pb.Entry, at place) {
 	clear(t.slots[n:])
 	t.slots = t.slots[:n]
 	t.hot = min(t.hot, n)
+	if len(entries) > 0 && !t.aheadUpTo(entries[0].GetIndex()-1) {
+		t.ahead = nil
+	}
 	for _, e := range entries {
 		s := slot{entry: e, term: e.GetTerm(), size: int64(len(e.GetData())), place: at}
 		t.slots = append(t.slots, s)

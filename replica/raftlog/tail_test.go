@@ -119,6 +119,43 @@ func TestColdEntries(t *testing.T) {
 	}
 }
 
+// TestReadAhead: what was read ahead is in memory until its last entry was handed out, cut off or replaced.
+func TestReadAhead(t *testing.T) {
+	s := open(t, vfs.NewMem())
+	g, err := s.Create(1, 1, base(1, 1))
+	must(t, err)
+	for next := uint64(2); next < 40; next++ {
+		pos, err := g.Append(hard(2, 0, 1), entries(next, 1, 2, 1000))
+		must(t, err)
+		must(t, s.Wait(pos))
+	}
+	for _, end := range []struct {
+		what string
+		drop func() error
+	}{
+		{"handed out", func() error { _, err := g.Entries(3, 40, math.MaxUint64); return err }},
+		{"replaced", func() error {
+			pos, err := g.Append(hard(3, 0, 1), entries(36, 1, 3, 10))
+			must(t, err)
+			return s.Wait(pos)
+		}},
+		{"cut off", func() error { return g.Cut(base(36, 3)) }},
+	} {
+		first, _ := g.FirstIndex()
+		last, _ := g.LastIndex()
+		g.mu.shrink(0, math.MaxInt64) // all are in their files
+		some, err := g.Entries(first, last+1, 0)
+		if err != nil || len(some) != 1 || len(g.mu.ahead) < 2 {
+			t.Fatalf("before they are %s: %d entries, %d read ahead, %v", end.what, len(some), len(g.mu.ahead), err)
+		}
+		must(t, end.drop())
+		if n := len(g.mu.ahead); n > 0 {
+			t.Errorf("%d entries that were %s are in memory", n, end.what)
+		}
+	}
+	must(t, s.Close())
+}
+
 // TestColdEntriesOfMany: what a follower that is behind makes a leader read is what its group
 // has written, whatever the other groups of the node have.
 func TestColdEntriesOfMany(t *testing.T) {
