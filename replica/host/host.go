@@ -319,9 +319,8 @@ func (h *Host) openStores(ctx context.Context) error {
 		return err
 	}
 	d := h.description()
-	mine := h.firsts(d)
 	h.log, err = raftlog.Open(ctx, h.fs, logDir, raftlog.Options{
-		Fresh: !id.Started, MemoryBytes: max(64<<10, min(maxLogMemory, logMemory/int64(max(len(mine), 1)))),
+		Fresh: !id.Started, MemoryBytes: maxLogMemory, AllMemoryBytes: logMemory,
 	})
 	if err != nil {
 		return err
@@ -348,7 +347,7 @@ func (h *Host) openStores(ctx context.Context) error {
 	if err = h.enter(ctx, &id); err != nil {
 		return err
 	}
-	if err = h.createLogs(mine); err != nil {
+	if err = h.createLogs(h.firsts(d)); err != nil {
 		return err
 	}
 	if !id.Started {

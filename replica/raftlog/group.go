@@ -210,9 +210,17 @@ func (g *Group) writeLocked(r *record, payload []byte) (wal.Position, error) {
 	g.applyLocked(r)
 	if len(r.entries) > 0 {
 		g.mu.replace(int(r.first-g.mu.base.Index-1), r.entries, place{at, pos})
-		g.mu.shrink(g.store.opts.MemoryBytes, g.store.log.Written())
+		g.mu.shrink(g.store.memory.Load(), g.store.log.Written())
 	}
 	return pos, nil
+}
+
+// shrink takes entries out of memory that are more than the part of the group.
+func (g *Group) shrink() {
+	written := g.store.log.Written()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.mu.shrink(g.store.memory.Load(), written)
 }
 
 // checkLocked returns why a record cannot follow what is there, or could not be decoded at the next start; nil if it can.

@@ -131,6 +131,6 @@ func (r *replay) finish(s *Store) (*Group, error) {
 	for i := range r.entries {
 		g.mu.replace(i, r.entries[i:i+1], place{Ref: r.places[i]})
 	}
-	g.mu.shrink(s.opts.MemoryBytes, 0)
+	g.mu.shrink(s.memory.Load(), 0)
 	return g, nil
 }

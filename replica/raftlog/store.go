@@ -11,6 +11,7 @@ import (
 	"path"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	pb "go.etcd.io/raft/v3/raftpb"
 	"google.golang.org/protobuf/proto"
@@ -34,7 +35,8 @@ type Store struct {
 	log  *wal.Log
 	lock io.Closer
 
-	noting sync.Mutex // held while the manifest is written
+	memory atomic.Int64 // bytes of the newest entries of each group that are kept in memory
+	noting sync.Mutex   // held while the manifest is written
 	mu     struct {
 		sync.Mutex
 		manifest manifest // its groups are left out
@@ -50,6 +52,9 @@ type Options struct {
 	// MemoryBytes is how many bytes of the newest entries of each group are kept in memory;
 	// older ones are read from the log files, each record by its place. 0: 4 MiB.
 	MemoryBytes int64
+	// AllMemoryBytes is how many those of all groups are, but for 64 KiB of each. Each group has an equal part, and no more
+	// than MemoryBytes. 0: no bound.
+	AllMemoryBytes int64
 	// Fresh makes Open make the store if it is not there. Without it an Open of a directory
 	// without a manifest is ErrLost: a replica must know whether it has had a log.
 	Fresh bool
@@ -154,6 +159,7 @@ func (s *Store) recover(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
+	s.divide(len(m.groups))
 	for _, noted := range m.groups {
 		g, missing := byStream[noted.stream].finish(s)
 		if missing != nil {
@@ -277,9 +283,23 @@ func (s *Store) Create(id, replica uint64, b Base) (*Group, error) {
 		return nil, err
 	}
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.mu.groups = slices.Insert(s.mu.groups, at, g)
+	s.mu.Unlock()
+	groups := s.Groups()
+	s.divide(len(groups))
+	for _, other := range groups { // also those that nobody appends to
+		other.shrink()
+	}
 	return g, nil
+}
+
+// divide gives each of some groups its part of the memory.
+func (s *Store) divide(groups int) {
+	part := s.opts.MemoryBytes
+	if all := s.opts.AllMemoryBytes; all > 0 {
+		part = min(part, max(64<<10, all/int64(max(groups, 1))))
+	}
+	s.memory.Store(part)
 }
 
 // Remove drops the log of a group. Its owner has stopped, and its id in the group is never
@@ -297,6 +317,7 @@ func (s *Store) Remove(id uint64) error {
 	s.mu.manifest.removed = append(slices.Clip(s.mu.manifest.removed), replicaOf{id, s.mu.groups[at].replica})
 	s.mu.groups = slices.Delete(slices.Clone(s.mu.groups), at, at+1)
 	s.mu.Unlock()
+	s.divide(len(s.Groups()))
 	s.log.Forget(stream)
 	return s.noteLocked()
 }
@@ -318,6 +339,7 @@ func (s *Store) Discard(of func(group uint64) bool) error {
 	})
 	s.mu.manifest.removed = slices.DeleteFunc(slices.Clone(s.mu.manifest.removed), func(r replicaOf) bool { return of(r.group) })
 	s.mu.Unlock()
+	s.divide(len(s.Groups()))
 	for _, stream := range streams {
 		s.log.Forget(stream)
 	}

@@ -119,6 +119,51 @@ func TestColdEntries(t *testing.T) {
 	}
 }
 
+// TestMemoryOfAll: groups that are made later, and those that are there then, have the memory of all groups together, after a
+// restart too. When groups have gone, the others may have more again.
+func TestMemoryOfAll(t *testing.T) {
+	const groups, all, length = 4, 512 << 10, 16 << 10
+	o := small
+	o.MemoryBytes, o.AllMemoryBytes = 400<<10, all
+	fs := vfs.NewMem()
+	s, err := Open(t.Context(), fs, dir, o)
+	must(t, err)
+	check := func(least int64) {
+		t.Helper()
+		sum := int64(0)
+		for _, g := range s.Groups() {
+			sum += g.mu.cache
+		}
+		if sum < least || sum > all {
+			t.Errorf("%d groups have %d bytes in memory, want %d to %d", len(s.Groups()), sum, least, all)
+		}
+	}
+	next := make(map[uint64]uint64)
+	write := func(id uint64) {
+		for range o.MemoryBytes/length + 2 {
+			next[id]++
+			pos, err := s.Group(id).Append(hard(1, 1, 0), entries(next[id], 1, 1, length-100))
+			must(t, err)
+			must(t, s.Wait(pos))
+		}
+	}
+	for id := uint64(1); id <= groups; id++ {
+		_, err := s.Create(id, 1, Base{})
+		must(t, err)
+		write(id)
+		check(o.MemoryBytes / 2)
+	}
+	must(t, s.Close())
+	s, err = Open(t.Context(), fs, dir, o)
+	must(t, err)
+	check(all / 2)
+	must(t, s.Discard(func(id uint64) bool { return id > 2 }))
+	must(t, s.Remove(2))
+	write(1)
+	check(o.MemoryBytes / 2)
+	must(t, s.Close())
+}
+
 // TestReadAhead: what was read ahead is in memory until its last entry was handed out, cut off or replaced.
 func TestReadAhead(t *testing.T) {
 	s := open(t, vfs.NewMem())
