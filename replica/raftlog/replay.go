@@ -3,22 +3,20 @@ package raftlog
 import (
 	"fmt"
 
-	pb "go.etcd.io/raft/v3/raftpb"
-
 	"github.com/cleavestore/cleave/wal"
 )
 
 // replay makes a group out of what the manifest says of it and of its records, in order.
 //
-// It keeps all entries that it is given, those up to the base too: an append that lies
+// It keeps the terms and places of all entries that it is given, those up to the base too: an append that lies
 // before the base may have replaced entries behind it, at a time when the base was not there
-// yet. Only at the end the entries up to the base are cut off.
+// yet. Only at the end the entries up to the base are cut off. In memory are the newest ones, as many as later.
 type replay struct {
 	state      groupState
 	hard       hardState // of the newest record that has one
 	first      uint64    // index of the first entry, and of the next one if there is none; 0: no record yet
-	entries    []*pb.Entry
-	places     []wal.Ref // of each entry
+	tail       tail
+	memory     int64 // bytes of the newest entries that are kept in memory
 	installing *Base
 }
 
@@ -61,48 +59,46 @@ func (r *replay) end(d *record) error {
 	case in != nil && in.Index > base.Index:
 		*base = *in
 	}
-	r.first, r.entries, r.places = d.base.Index+1, nil, nil
+	r.first, r.tail = d.base.Index+1, tail{}
 	return nil
 }
 
 // append appends entries.
 func (r *replay) append(d *record, at wal.Ref) error {
-	next := r.first + uint64(len(r.entries))
+	next := r.first + uint64(len(r.tail.slots))
 	switch {
 	case r.first == 0 || d.first < r.first || d.first > next:
 		// The records before this one were dropped, or are of an older log that it replaces.
 		if d.first > r.state.base.Index+1 {
 			return fmt.Errorf("entry %d, the one before it is missing", d.first)
 		}
-		r.first, r.entries, r.places = d.first, nil, nil
-	default:
-		keep := d.first - r.first
-		r.entries, r.places = r.entries[:keep], r.places[:keep]
+		r.first, r.tail = d.first, tail{}
 	}
-	term := uint64(0)
-	if n := len(r.entries); n > 0 {
-		term = r.entries[n-1].GetTerm()
+	keep, term := int(d.first-r.first), uint64(0)
+	if keep > 0 {
+		term = r.tail.slots[keep-1].term
 	}
 	for _, e := range d.entries {
 		if e.GetTerm() < term {
 			return fmt.Errorf("entry %d of term %d after one of term %d", e.GetIndex(), e.GetTerm(), term)
 		}
 		term = e.GetTerm()
-		r.places = append(r.places, at)
 	}
-	r.entries = append(r.entries, d.entries...)
+	r.tail.replace(keep, d.entries, place{Ref: at})
+	r.tail.shrink(r.memory, 0)
 	return nil
 }
 
 // finish makes the group. An error says why it cannot be all that was acknowledged.
 func (r *replay) finish(s *Store) (*Group, error) {
 	base, noted := &r.state.base, r.state.hard
-	if n := len(r.entries); n > 0 && r.first <= base.Index {
+	if n := len(r.tail.slots); n > 0 && r.first <= base.Index {
 		skip := min(base.Index+1-r.first, uint64(n))
-		if at := r.entries[skip-1]; at.GetIndex() == base.Index && at.GetTerm() != base.Term {
-			return nil, fmt.Errorf("entry %d is of term %d, the base says %d", base.Index, at.GetTerm(), base.Term)
+		if at := r.tail.slots[skip-1].term; r.first+skip-1 == base.Index && at != base.Term {
+			return nil, fmt.Errorf("entry %d is of term %d, the base says %d", base.Index, at, base.Term)
 		}
-		r.entries, r.places = r.entries[skip:], r.places[skip:]
+		r.tail.cut(int(skip))
+		r.first += skip
 	}
 	if r.hard.term == 0 {
 		r.hard = noted
@@ -114,10 +110,10 @@ func (r *replay) finish(s *Store) (*Group, error) {
 	// committed.
 	r.hard.commit = max(r.hard.commit, noted.commit, base.Index)
 	last, term := base.Index, base.Term
-	if n := len(r.entries); n > 0 {
-		last, term = r.entries[n-1].GetIndex(), r.entries[n-1].GetTerm()
-		if r.entries[0].GetIndex() != base.Index+1 || r.entries[0].GetTerm() < base.Term {
-			return nil, fmt.Errorf("the first entry is %d of term %d, the base %d of term %d", r.entries[0].GetIndex(), r.entries[0].GetTerm(), base.Index, base.Term)
+	if n := len(r.tail.slots); n > 0 {
+		last, term = r.first+uint64(n)-1, r.tail.slots[n-1].term
+		if first := r.tail.slots[0].term; r.first != base.Index+1 || first < base.Term {
+			return nil, fmt.Errorf("the first entry is %d of term %d, the base %d of term %d", r.first, first, base.Index, base.Term)
 		}
 	}
 	switch {
@@ -128,9 +124,6 @@ func (r *replay) finish(s *Store) (*Group, error) {
 	}
 	g := s.newGroup(&r.state)
 	g.mu.hard, g.mu.installing = r.hard, r.installing
-	for i := range r.entries {
-		g.mu.replace(i, r.entries[i:i+1], place{Ref: r.places[i]})
-	}
-	g.mu.shrink(s.memory.Load(), 0)
+	g.mu.tail = r.tail
 	return g, nil
 }

@@ -134,8 +134,9 @@ func isLog(base string) bool {
 func (s *Store) recover(ctx context.Context, o Options) error {
 	m := &s.mu.manifest
 	byStream := make(map[wal.Stream]*replay)
+	s.divide(len(m.groups))
 	for _, g := range m.groups {
-		byStream[g.stream] = &replay{state: g}
+		byStream[g.stream] = &replay{state: g, memory: s.memory.Load()}
 	}
 	st := wal.State{First: m.first, Closed: m.closed}
 	if err := wal.PrepareRecovery(s.fs, s.dir, st); err != nil {
@@ -159,7 +160,6 @@ func (s *Store) recover(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	s.divide(len(m.groups))
 	for _, noted := range m.groups {
 		g, missing := byStream[noted.stream].finish(s)
 		if missing != nil {

@@ -164,6 +164,36 @@ func TestMemoryOfAll(t *testing.T) {
 	must(t, s.Close())
 }
 
+// TestReplayMemory: while a log is read at a start, no more of it is in memory than later. All entries are there, and those
+// that were replaced are not.
+func TestReplayMemory(t *testing.T) {
+	const memory, length = 10_000, 1000
+	r := replay{state: groupState{base: base(5, 5)}, memory: memory}
+	for first := uint64(2); first < 100; first += 3 {
+		d := &record{kind: kindAppend, hard: hardState{first, 1, 5}, first: first, entries: entries(first, 5, first, length)}
+		must(t, r.add(d, wal.Ref{File: 1, Offset: int64(first)}))
+		sum := 0
+		for _, s := range r.tail.slots {
+			sum += len(s.entry.GetData())
+		}
+		if sum > memory || first > 20 && sum < memory/2 {
+			t.Fatalf("%d bytes are in memory at entry %d, want %d at most", sum, first, memory)
+		}
+	}
+	g, err := r.finish(new(Store))
+	must(t, err)
+	last, _ := g.LastIndex()
+	for i := uint64(6); i <= last; i++ {
+		want := (min(i, 100)-2)/3*3 + 2 // the newest record with it
+		if term, err := g.Term(i); term != want || g.mu.slots[i-6].Offset != int64(want) {
+			t.Errorf("entry %d is of term %d at %+v, want %d, %v", i, term, g.mu.slots[i-6].place, want, err)
+		}
+	}
+	if last != 102 {
+		t.Errorf("the last entry is %d", last)
+	}
+}
+
 // TestReadAhead: what was read ahead is in memory until its last entry was handed out, cut off or replaced.
 func TestReadAhead(t *testing.T) {
 	s := open(t, vfs.NewMem())
