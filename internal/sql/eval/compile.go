@@ -24,8 +24,8 @@ type Options struct {
 
 // Query is a compiled query.
 type Query struct {
-	plan  *plan
-	slots int
+	plan *plan
+	size frameSize
 }
 
 // Compile compiles a query without parameters. text is that of the query, for errors, which
@@ -36,13 +36,13 @@ func Compile(text string, q *syntax.Query, o Options) (*Query, error) {
 	if c.err != nil {
 		return nil, c.err
 	}
-	return &Query{plan: p, slots: c.slots}, nil
+	return &Query{p, c.size}, nil
 }
 
 // Expr is a compiled expression on documents.
 type Expr struct {
-	node  node
-	slots int
+	node node
+	size frameSize
 }
 
 // CompileExpr compiles an expression in which a name stands for the document. Other names may
@@ -53,14 +53,14 @@ func CompileExpr(text string, e syntax.Expr, name string, o Options) (*Expr, err
 	if c.err != nil {
 		return nil, c.err
 	}
-	return &Expr{n, c.slots}, nil
+	return &Expr{n, c.size}, nil
 }
 
 // Constant returns the value of an expression that is the same for all documents.
 func Constant(e syntax.Expr, o Options) (value.Value, bool) {
 	c := newCompiler("", Options{Folded: o.Folded})
-	n, constant := c.expr(e, nil)
-	if c.err != nil || !constant {
+	n, needs := c.expr(e, nil)
+	if c.err != nil || needs != nothing {
 		return value.Value{}, false
 	}
 	return c.fold(n)
@@ -74,6 +74,7 @@ type scope struct {
 	outer *scope
 	names map[string]int // slots of frames
 	order []string       // the names as they came
+	last  int            // the slot that is set last before an expression is computed: that of the innermost source
 	group *grouping      // not nil: what stands in it is about a group
 }
 
@@ -117,7 +118,7 @@ type source struct {
 type compiler struct {
 	text    string
 	options Options
-	slots   int
+	size    frameSize
 	err     error // the first
 }
 
@@ -125,7 +126,7 @@ func newCompiler(text string, o Options) *compiler {
 	if o.Folded == nil {
 		o.Folded = new(int64)
 	}
-	return &compiler{text: text, options: o, slots: 1}
+	return &compiler{text: text, options: o, size: frameSize{slots: 1}}
 }
 
 func (c *compiler) fail(at int, format string, args ...any) {
@@ -135,8 +136,8 @@ func (c *compiler) fail(at int, format string, args ...any) {
 }
 
 func (c *compiler) slot() int {
-	c.slots++
-	return c.slots - 1
+	c.size.slots++
+	return c.size.slots - 1
 }
 
 // undefined is the node of what could not be compiled.
@@ -147,6 +148,9 @@ func undefined(*Frame) value.Value { return value.Value{} }
 func (c *compiler) query(q *syntax.Query, outer *scope) *plan {
 	p := &plan{distinct: q.Distinct, most: -1}
 	s := &scope{outer: outer, names: make(map[string]int)}
+	if outer != nil {
+		s.last = outer.last
+	}
 	q.EachSource(func(src *syntax.Source) { p.sources = c.source(p.sources, src, s, src == q.From && outer == nil) })
 	if q.Where != nil {
 		p.where, _ = c.expr(q.Where, s)
@@ -243,6 +247,7 @@ func (c *compiler) source(list []source, src *syntax.Source, s *scope, root bool
 		return list
 	}
 	out.slot = c.slot()
+	s.last = out.slot
 	if src.Query == nil || src.Named {
 		s.names[src.Name] = out.slot
 		s.order = append(s.order, src.Name)

@@ -42,4 +42,7 @@
 //     (function.Env). Beyond the bounds the evaluation ends with an error and no result, and so it does
 //     when its context ends.
 //  3. Values refer to the bytes of the document until Keep.
+//  4. What is the same in several rows is computed for the first of them that needs it, as long as all
+//     that is kept so takes no more than function.MaxMade. What a subquery or a UDF gives, and what is
+//     not pure, is computed anew.
 package eval

@@ -10,12 +10,17 @@ import (
 	"github.com/cleavestore/cleave/internal/sql/value"
 )
 
-// expr compiles an expression. constant says that it has the same value for all documents;
-// then it is computed once.
-func (c *compiler) expr(e syntax.Expr, s *scope) (n node, constant bool) {
+// expr compiles an expression. What is the same in several rows is computed once for them.
+func (c *compiler) expr(e syntax.Expr, s *scope) (node, need) {
+	n, needs := c.anew(e, s)
+	return c.remembered(n, needs, s), needs
+}
+
+// anew compiles an expression that is computed for each row, unless it is a constant.
+func (c *compiler) anew(e syntax.Expr, s *scope) (node, need) {
 	if s != nil && s.group != nil {
 		if slot, ok := s.group.slots[syntax.Text(e)]; ok {
-			return func(f *Frame) value.Value { return f.read(slot) }, false
+			return variable(slot)
 		}
 	}
 	if base, ok := baseOf(e); ok && s != nil {
@@ -23,15 +28,20 @@ func (c *compiler) expr(e syntax.Expr, s *scope) (n node, constant bool) {
 			c.fail(e.Pos(), "%s is neither in an aggregate nor one of GROUP BY", jsondoc.Clip(syntax.Text(e)))
 		}
 	}
-	n, constant = c.compile(e, s)
-	if _, literal := e.(*syntax.Literal); !constant || literal || c.err != nil {
-		return n, constant
+	n, needs := c.compile(e, s)
+	if _, literal := e.(*syntax.Literal); needs != nothing || literal || c.err != nil {
+		return n, needs
 	}
 	v, ok := c.fold(n)
 	if !ok || v.Size() > maxFolded {
-		return n, constant // each evaluation tells the error
+		return n, nothing // each evaluation tells the error
 	}
-	return func(*Frame) value.Value { return v }, true
+	return func(*Frame) value.Value { return v }, nothing
+}
+
+// variable compiles the reading of a slot.
+func variable(slot int) (node, need) {
+	return func(f *Frame) value.Value { return f.read(slot) }, need(slot)
 }
 
 // baseOf returns the name that a path begins with.
@@ -51,78 +61,81 @@ func baseOf(e syntax.Expr) (name string, ok bool) {
 }
 
 // exprs compiles several expressions.
-func (c *compiler) exprs(list []syntax.Expr, s *scope) (nodes []node, constant bool) {
+func (c *compiler) exprs(list []syntax.Expr, s *scope) (nodes []node, needs need) {
 	nodes = make([]node, len(list))
-	constant = true
+	needs = nothing
 	for i, e := range list {
-		var same bool
-		nodes[i], same = c.expr(e, s)
-		constant = constant && same
+		var one need
+		nodes[i], one = c.expr(e, s)
+		needs = max(needs, one)
 	}
-	return nodes, constant
+	return nodes, needs
 }
 
-func (c *compiler) compile(e syntax.Expr, s *scope) (n node, constant bool) {
+func (c *compiler) compile(e syntax.Expr, s *scope) (node, need) {
 	switch e := e.(type) {
 	case *syntax.Literal:
 		v := e.V
 		*c.options.Folded += v.Size()
-		return func(*Frame) value.Value { return v }, true
+		return func(*Frame) value.Value { return v }, nothing
 	case *syntax.Param:
 		c.fail(e.Pos(), "parameter @%s is not given", jsondoc.Clip(e.Name))
 	case *syntax.Ident:
 		slot, _, ok := s.lookup(e.Name)
 		if !ok {
 			c.fail(e.Pos(), "%s is not the name of a source: %s", jsondoc.Clip(e.Name), s.known())
-			return undefined, false
+			return undefined, anything
 		}
-		return func(f *Frame) value.Value { return f.read(slot) }, false
+		return variable(slot)
 	case *syntax.Member:
-		of, same := c.expr(e.Of, s)
+		of, needs := c.anew(e.Of, s)
 		name := e.Name
-		return func(f *Frame) value.Value { return of(f).Member(name) }, same
+		return func(f *Frame) value.Value { return of(f).Member(name) }, needs
 	case *syntax.Index:
-		of, same := c.expr(e.Of, s)
-		by, sameToo := c.expr(e.By, s)
-		return func(f *Frame) value.Value { return index(of(f), by(f)) }, same && sameToo
+		of, needsOf := c.anew(e.Of, s)
+		by, needsBy := c.expr(e.By, s)
+		if needsBy > needsOf {
+			of = c.remembered(of, needsOf, s)
+		}
+		return func(f *Frame) value.Value { return index(of(f), by(f)) }, max(needsOf, needsBy)
 	case *syntax.Each:
 		c.fail(e.Sign, "[] stands for any element only in simple conditions, which compare a path with a constant: expected an index or a JOIN")
 	case *syntax.Unary:
-		x, same := c.expr(e.X, s)
+		x, needs := c.expr(e.X, s)
 		op := unaries[e.Op]
-		return func(f *Frame) value.Value { return op(x(f)) }, same
+		return func(f *Frame) value.Value { return op(x(f)) }, needs
 	case *syntax.Binary:
 		return c.binary(e, s)
 	case *syntax.Logic:
-		list, same := c.exprs(e.List, s)
+		list, needs := c.exprs(e.List, s)
 		or := e.Or
-		return func(f *Frame) value.Value { return logic(f, list, or) }, same
+		return func(f *Frame) value.Value { return logic(f, list, or) }, needs
 	case *syntax.Between:
-		list, same := c.exprs([]syntax.Expr{e.X, e.Lo, e.Hi}, s)
+		list, needs := c.exprs([]syntax.Expr{e.X, e.Lo, e.Hi}, s)
 		not := e.Not
 		return func(f *Frame) value.Value {
 			x := list[0](f)
 			return negated(both(compared(">=", x, list[1](f)), compared("<=", x, list[2](f))), not)
-		}, same
+		}, needs
 	case *syntax.In:
-		x, same := c.expr(e.X, s)
-		list, sameToo := c.exprs(e.List, s)
+		x, needs := c.expr(e.X, s)
+		list, needsList := c.exprs(e.List, s)
 		not := e.Not
-		return func(f *Frame) value.Value { return negated(in(f, x(f), list), not) }, same && sameToo
+		return func(f *Frame) value.Value { return negated(in(f, x(f), list), not) }, max(needs, needsList)
 	case *syntax.Like:
 		return c.like(e, s)
 	case *syntax.Cond:
-		list, same := c.exprs([]syntax.Expr{e.If, e.Then, e.Else}, s)
+		list, needs := c.exprs([]syntax.Expr{e.If, e.Then, e.Else}, s)
 		return func(f *Frame) value.Value {
 			if b, ok := list[0](f).Bool(); ok && b {
 				return list[1](f)
 			}
 			return list[2](f)
-		}, same
+		}, needs
 	case *syntax.Call:
 		return c.call(e, s)
 	case *syntax.Object:
-		list, same := c.exprs(e.List, s)
+		list, needs := c.exprs(e.List, s)
 		names := e.Names
 		return func(f *Frame) value.Value {
 			values, _ := evaluated(f, list)
@@ -130,20 +143,20 @@ func (c *compiler) compile(e syntax.Expr, s *scope) (n node, constant bool) {
 				return value.Value{}
 			}
 			return value.Object(slices.Clone(names), values)
-		}, same
+		}, needs
 	case *syntax.Array:
-		list, same := c.exprs(e.List, s)
+		list, needs := c.exprs(e.List, s)
 		return func(f *Frame) value.Value {
 			values, _ := evaluated(f, list)
 			if values == nil {
 				return value.Value{}
 			}
 			return value.Array(values)
-		}, same
+		}, needs
 	case *syntax.Sub:
-		return c.sub(e, s), false
+		return c.sub(e, s), anything
 	}
-	return undefined, false
+	return undefined, anything
 }
 
 // evaluated returns the values of expressions that are held together, nil if they are too large,
@@ -163,20 +176,20 @@ func evaluated(f *Frame, list []node) (values []value.Value, n int) {
 // sizeIn is the size of a value in an array or object.
 func sizeIn(v value.Value) int { return 48 + int(v.Size()) }
 
-func (c *compiler) binary(e *syntax.Binary, s *scope) (node, bool) {
-	l, same := c.expr(e.L, s)
-	r, sameToo := c.expr(e.R, s)
-	same = same && sameToo
+func (c *compiler) binary(e *syntax.Binary, s *scope) (node, need) {
+	l, needs := c.expr(e.L, s)
+	r, needsR := c.expr(e.R, s)
+	needs = max(needs, needsR)
 	switch op := e.Op; op {
 	case "=", "!=", "<", "<=", ">", ">=":
-		return func(f *Frame) value.Value { return compared(op, l(f), r(f)) }, same
+		return func(f *Frame) value.Value { return compared(op, l(f), r(f)) }, needs
 	case "??":
 		return func(f *Frame) value.Value {
 			if v := l(f); !v.IsUndefined() {
 				return v
 			}
 			return r(f)
-		}, same
+		}, needs
 	case "||":
 		return func(f *Frame) value.Value {
 			a, ok := l(f).Text()
@@ -185,7 +198,7 @@ func (c *compiler) binary(e *syntax.Binary, s *scope) (node, bool) {
 				return value.Value{}
 			}
 			return value.String(a + b)
-		}, same
+		}, needs
 	}
 	calc, ok := arithmetic[e.Op]
 	if !ok {
@@ -198,15 +211,17 @@ func (c *compiler) binary(e *syntax.Binary, s *scope) (node, bool) {
 			return value.Value{}
 		}
 		return value.Number(calc(a, b))
-	}, same
+	}, needs
 }
 
-func (c *compiler) like(e *syntax.Like, s *scope) (node, bool) {
-	x, same := c.expr(e.X, s)
-	pattern, samePattern := c.expr(e.Pattern, s)
-	escape, sameEscape := func(*Frame) value.Value { return value.String("") }, true
+func (c *compiler) like(e *syntax.Like, s *scope) (node, need) {
+	x, needs := c.expr(e.X, s)
+	pattern, needsPattern := c.expr(e.Pattern, s)
+	escape := func(*Frame) value.Value { return value.String("") }
 	if e.Escape != nil {
-		escape, sameEscape = c.expr(e.Escape, s)
+		var needsEscape need
+		escape, needsEscape = c.expr(e.Escape, s)
+		needsPattern = max(needsPattern, needsEscape)
 	}
 	if lit, ok := e.Escape.(*syntax.Literal); ok {
 		if text, isText := lit.V.Text(); !isText || len([]rune(text)) != 1 {
@@ -226,7 +241,7 @@ func (c *compiler) like(e *syntax.Like, s *scope) (node, bool) {
 		}
 		return function.LikePattern(text, runes[0]), true
 	}
-	if samePattern && sameEscape && c.mayFold() {
+	if needsPattern == nothing && c.mayFold() {
 		f := &Frame{}
 		if fixed, ok := compile(f); ok {
 			compile = func(*Frame) (function.Pattern, bool) { return fixed, true }
@@ -247,10 +262,10 @@ func (c *compiler) like(e *syntax.Like, s *scope) (node, bool) {
 			return value.Value{}
 		}
 		return value.Bool(matches != not)
-	}, same && samePattern && sameEscape
+	}, max(needs, needsPattern)
 }
 
-func (c *compiler) call(e *syntax.Call, s *scope) (node, bool) {
+func (c *compiler) call(e *syntax.Call, s *scope) (node, need) {
 	if e.UDF {
 		var body UDF
 		ok := false
@@ -259,7 +274,7 @@ func (c *compiler) call(e *syntax.Call, s *scope) (node, bool) {
 		}
 		if !ok {
 			c.fail(e.Pos(), "there is no function udf.%s", jsondoc.Clip(e.Name))
-			return undefined, false
+			return undefined, anything
 		}
 		list, _ := c.exprs(e.Args, s)
 		return func(f *Frame) value.Value {
@@ -276,23 +291,23 @@ func (c *compiler) call(e *syntax.Call, s *scope) (node, bool) {
 				return value.Value{}
 			}
 			return v
-		}, false
+		}, anything
 	}
 	if fn, ok := aggregateFuncs[e.Name]; ok {
-		return c.aggregate(fn, e, s), false
+		return c.aggregate(fn, e, s)
 	}
 	if why, ok := function.Unavailable(e.Name); ok {
 		c.fail(e.Pos(), "%s is not available: %s", e.Name, why)
-		return undefined, false
+		return undefined, anything
 	}
 	fn, ok := function.Find(e.Name)
 	if !ok {
 		c.fail(e.Pos(), "there is no function %s", jsondoc.Clip(e.Name))
-		return undefined, false
+		return undefined, anything
 	}
 	if n := len(e.Args); n < fn.Min || fn.Max >= 0 && n > fn.Max {
 		c.fail(e.Pos(), "%s takes %s, %d given", fn.Name, arguments(fn), n)
-		return undefined, false
+		return undefined, anything
 	}
 	if fn.Name == function.DocumentETag {
 		id, isName := e.Args[0].(*syntax.Ident)
@@ -302,15 +317,18 @@ func (c *compiler) call(e *syntax.Call, s *scope) (node, bool) {
 		}
 		if !isName {
 			c.fail(e.Pos(), "%s takes the name of the document", fn.Name)
-			return undefined, false
+			return undefined, anything
 		}
 	}
-	list, same := c.exprs(e.Args, s)
+	list, needs := c.exprs(e.Args, s)
+	if !fn.Pure {
+		needs = anything
+	}
 	if len(list) == 1 {
 		return func(f *Frame) value.Value {
 			args := [1]value.Value{list[0](f)}
 			return fn.Call(&f.env, args[:])
-		}, same && fn.Pure
+		}, needs
 	}
 	return func(f *Frame) value.Value {
 		args, n := evaluated(f, list)
@@ -320,7 +338,7 @@ func (c *compiler) call(e *syntax.Call, s *scope) (node, bool) {
 		v := fn.Call(&f.env, args)
 		f.env.Drop(n)
 		return v
-	}, same && fn.Pure
+	}, needs
 }
 
 func arguments(fn *function.Function) string {
@@ -336,14 +354,14 @@ func arguments(fn *function.Function) string {
 }
 
 // aggregate compiles an aggregate of the query that the scope belongs to.
-func (c *compiler) aggregate(fn aggregateFunc, e *syntax.Call, s *scope) node {
+func (c *compiler) aggregate(fn aggregateFunc, e *syntax.Call, s *scope) (node, need) {
 	if s == nil || s.group == nil {
 		c.fail(e.Pos(), "%s is an aggregate: it stands in SELECT or ORDER BY only", e.Name)
-		return undefined
+		return undefined, anything
 	}
 	if len(e.Args) != 1 {
 		c.fail(e.Pos(), "%s takes 1 argument, %d given", e.Name, len(e.Args))
-		return undefined
+		return undefined, anything
 	}
 	rows := *s
 	rows.group = nil // the argument is about a row
@@ -351,7 +369,7 @@ func (c *compiler) aggregate(fn aggregateFunc, e *syntax.Call, s *scope) node {
 	slot := c.slot()
 	g := s.group.plan
 	g.aggs = append(g.aggs, aggregate{fn, arg, slot})
-	return func(f *Frame) value.Value { return f.read(slot) }
+	return variable(slot)
 }
 
 // sub compiles a subquery in an expression.

@@ -224,9 +224,9 @@ func (g *Groups) each(f *Frame, visit func() bool) {
 // present makes a group the present one.
 func (g *Groups) present(f *Frame, at *group) {
 	for i, slot := range g.plan.into {
-		f.vars[slot] = at.values[i]
+		f.set(slot, at.values[i])
 	}
 	for i := range g.plan.aggs {
-		f.vars[g.plan.aggs[i].slot] = at.aggs[i].result(g.plan.aggs[i].fn)
+		f.set(g.plan.aggs[i].slot, at.aggs[i].result(g.plan.aggs[i].fn))
 	}
 }

@@ -13,19 +13,34 @@ import (
 
 // Frame is the memory of an evaluation. It serves one goroutine.
 type Frame struct {
-	env  function.Env
-	vars []value.Value
+	env   function.Env
+	vars  []variableState
+	memos []memo
+	kept  int64 // by memos, in bytes
+}
+
+// frameSize says how much a Frame holds.
+type frameSize struct{ slots, memos int }
+
+// variableState is the value of a slot. Each time it is set it has another turn.
+type variableState struct {
+	v    value.Value
+	turn uint64
+}
+
+func newFrame(size frameSize, begun time.Time, clock func() time.Time) *Frame {
+	return &Frame{env: function.Env{Begun: begun, Clock: clock}, vars: make([]variableState, size.slots), memos: make([]memo, size.memos)}
 }
 
 // NewFrame returns a frame for the query. begun is the time of the query; clock tells the
 // present one, nil for that of the system.
 func (q *Query) NewFrame(begun time.Time, clock func() time.Time) *Frame {
-	return &Frame{env: function.Env{Begun: begun, Clock: clock}, vars: make([]value.Value, q.slots)}
+	return newFrame(q.size, begun, clock)
 }
 
 // NewFrame is Query.NewFrame.
 func (e *Expr) NewFrame(begun time.Time, clock func() time.Time) *Frame {
-	return &Frame{env: function.Env{Begun: begun, Clock: clock}, vars: make([]value.Value, e.slots)}
+	return newFrame(e.size, begun, clock)
 }
 
 // SetContext sets the context with which evaluations end.
@@ -33,10 +48,16 @@ func (f *Frame) SetContext(ctx context.Context) { f.env.Ctx = ctx }
 
 // read returns a variable. Who reads it may look at all of it.
 func (f *Frame) read(slot int) (v value.Value) {
-	if f.env.Look(int(f.vars[slot].Size())) {
-		v = f.vars[slot]
+	if f.env.Look(int(f.vars[slot].v.Size())) {
+		v = f.vars[slot].v
 	}
 	return v
+}
+
+// set sets a variable.
+func (f *Frame) set(slot int, v value.Value) {
+	f.vars[slot].v = v
+	f.vars[slot].turn++
 }
 
 // SetSeq sets the sequence of the version of the documents that follow.
@@ -48,7 +69,7 @@ func (f *Frame) Err() error { return f.env.Err() }
 // Value returns the value for a document. The error says that it takes too much.
 func (e *Expr) Value(f *Frame, root value.Value) (value.Value, error) {
 	f.env.Reset()
-	f.vars[0] = root
+	f.set(0, root)
 	v := e.node(f)
 	return v, f.Err()
 }
@@ -56,7 +77,7 @@ func (e *Expr) Value(f *Frame, root value.Value) (value.Value, error) {
 // Run gives the results for one document to emit, until that returns false.
 func (q *Query) Run(f *Frame, root value.Value, emit func(value.Value) bool) error {
 	f.env.Reset()
-	f.vars[0] = root
+	f.set(0, root)
 	q.plan.run(f, emit)
 	return f.Err()
 }
@@ -74,7 +95,7 @@ func (q *Query) Distinct() bool { return q.plan.distinct }
 // false. Result and AppendOrder are about that row.
 func (q *Query) Rows(f *Frame, root value.Value, visit func() bool) error {
 	f.env.Reset()
-	f.vars[0] = root
+	f.set(0, root)
 	q.plan.rows(f, 0, func() bool {
 		f.env.NextRow()
 		return visit()
@@ -118,7 +139,7 @@ func (p *plan) rows(f *Frame, i int, visit func() bool) bool {
 	}
 	s := &p.sources[i]
 	next := func(v value.Value) bool {
-		f.vars[s.slot] = v
+		f.set(s.slot, v)
 		return f.env.Step(1) && p.rows(f, i+1, visit)
 	}
 	all := true

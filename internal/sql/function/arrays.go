@@ -225,15 +225,32 @@ func order(a, b value.Value) int {
 	return c
 }
 
+// fewMembers is up to how many members it is faster to look for each one.
+const fewMembers = 16
+
 // partOf says whether all members of one object are members of another.
 func partOf(e *Env, part, whole value.Value) bool {
 	if !part.IsObject() || !whole.IsObject() {
 		return false
 	}
 	all := true
+	n := 0
+	var members map[string]value.Value // of whole, once many were found
 	part.Members(func(name string, v value.Value) bool {
-		w := whole.Member(name)
-		all = e.Look(int(whole.Size())) && !w.IsUndefined() && (value.Equal(v, w) || partOf(e, v, w))
+		if n++; n == fewMembers {
+			members = make(map[string]value.Value)
+			whole.Members(func(name string, w value.Value) bool {
+				if _, known := members[name]; !known {
+					members[name] = w
+				}
+				return true
+			})
+		}
+		w, looked := members[name], v
+		if members == nil {
+			w, looked = whole.Member(name), whole
+		}
+		all = e.Look(int(looked.Size())) && !w.IsUndefined() && (value.Equal(v, w) || partOf(e, v, w))
 		return all
 	})
 	return all

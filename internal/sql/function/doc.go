@@ -90,8 +90,8 @@ const (
 	askBytes  = 1024 * stepBytes
 )
 
-// Look counts bytes that are looked at; false: the evaluation must end. There is no bound on them: a
-// document may be looked at once for each of its rows.
+// Look counts bytes that are looked at; false: the evaluation must end. There is no bound on them: each
+// row of a document may look at another part of it.
 func (e *Env) Look(n int) bool {
 	if e.looked += int64(n); e.looked >= e.due {
 		e.ask()

@@ -2,6 +2,7 @@ package function
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"regexp"
 	"strings"
@@ -110,5 +111,24 @@ func TestTooMuch(t *testing.T) {
 	e = &Env{}
 	if v := f.Call(e, []value.Value{value.String("ab"), value.Number(1e300)}); !v.IsUndefined() || e.Err() != nil {
 		t.Errorf("REPLICATE made %d bytes, error %v", v.Size(), e.Err())
+	}
+}
+
+// TestPartOfLargeObject: a large part is found without a look at all of the whole for each of its members.
+func TestPartOfLargeObject(t *testing.T) {
+	const members = 500
+	names := make([]string, members)
+	for i := range names {
+		names[i] = fmt.Sprintf(`"m%d":%d`, i, i)
+	}
+	part := "{" + strings.Join(names, ",") + "}"
+	whole := "[{" + strings.Join(names, ",") + `,"more":1}]`
+	e := &Env{}
+	v := table["ARRAY_CONTAINS"].Call(e, []value.Value{value.Parse([]byte(whole)), value.Parse([]byte(part)), value.Bool(true)})
+	if found, ok := v.Bool(); !ok || !found {
+		t.Errorf("%v, want true", v)
+	}
+	if times := e.Looked() / int64(len(whole)); times > members/10 {
+		t.Errorf("%d members take %d looks at all of them", members, times)
 	}
 }

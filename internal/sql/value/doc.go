@@ -10,5 +10,6 @@
 //  3. Numbers are IEEE 754 doubles. An integer of a document that no double holds keeps its
 //     digits: it is compared as a double, and written as it was.
 //  4. No array or object that an expression makes holds undefined.
-//  5. Two values are Equal if and only if AppendKey gives the same bytes for them.
+//  5. Two values are Equal if and only if AppendKey gives the same bytes for them. An array or object
+//     that is compared again and again keeps these bytes.
 package value

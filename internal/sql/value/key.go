@@ -72,6 +72,26 @@ func (v Value) AppendKey(dst []byte) []byte {
 	return dst
 }
 
+// unkept stands for the key of an array or object that was asked for once.
+var unkept []byte
+
+// key returns the key of an array or object. From the second time on it keeps it: the one that many are
+// compared with stays the same.
+func (v Value) key() []byte {
+	last := v.c.key.Load()
+	if last != nil && last != &unkept {
+		return *last
+	}
+	key := v.AppendKey(nil)
+	if last == nil {
+		v.c.key.Store(&unkept)
+	} else {
+		kept := key
+		v.c.key.Store(&kept)
+	}
+	return key
+}
+
 func appendText(dst []byte, text string) []byte {
 	for i := range len(text) {
 		if text[i] == 0 {

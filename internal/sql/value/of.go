@@ -139,7 +139,7 @@ func (m *maker) object(members map[string]any, depth int) (Value, error) {
 			kept, list = append(kept, name), append(list, v)
 		}
 	}
-	return Value{kind: jsondoc.KindObject, c: made(list, kept)}, nil
+	return Value{kind: jsondoc.KindObject, c: compose(list, kept)}, nil
 }
 
 // read returns the value of JSON, of which a walker has given the first token. It is

@@ -1,11 +1,13 @@
 package value
 
 import (
+	"bytes"
 	"cmp"
 	"math"
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 
 	"github.com/cleavestore/cleave/internal/jsondoc"
 )
@@ -22,25 +24,40 @@ type Value struct {
 	c    *composite // of an array or object
 }
 
-// composite is what an array or object holds: as it is written in a document, or as it was
-// made.
+// composite is an array or object.
 type composite struct {
-	raw   []byte
+	raw  []byte // as it is written in a document; nil: made counts
+	made *made
+	key  atomic.Pointer[[]byte] // see Value.key
+}
+
+// made is what an array or object that was made holds.
+type made struct {
 	list  []Value
 	names []string // of an object, one for each of list
 	size  int64    // of list and names, in bytes
 }
 
-// made returns what holds a list and the names of its values.
-func made(list []Value, names []string) *composite {
-	c := &composite{list: list, names: names}
+// compose returns what holds a list and the names of its values.
+func compose(list []Value, names []string) *composite {
+	m := made{list: list, names: names}
 	for i := range list {
-		c.size += list[i].Size()
+		m.size += list[i].Size()
 		if names != nil {
-			c.size += int64(16 + len(names[i]))
+			m.size += int64(16 + len(names[i]))
 		}
 	}
-	return c
+	return m.composite()
+}
+
+// composite returns the composite of what it holds, both in one piece of memory.
+func (m made) composite() *composite {
+	both := &struct {
+		composite
+		made
+	}{made: m}
+	both.composite.made = &both.made
+	return &both.composite
 }
 
 // Null is null.
@@ -75,7 +92,7 @@ func String(s string) Value { return Value{kind: jsondoc.KindString, str: s} }
 // Array returns an array of a list, which it keeps. What is not Defined is left out.
 func Array(list []Value) Value {
 	list = slices.DeleteFunc(list, func(v Value) bool { return !v.Defined() })
-	return Value{kind: jsondoc.KindArray, c: made(list, nil)}
+	return Value{kind: jsondoc.KindArray, c: compose(list, nil)}
 }
 
 // Object returns an object of names and their values, which it keeps. What is not Defined
@@ -104,7 +121,7 @@ func Object(names []string, list []Value) Value {
 		names[n], list[n] = names[i], v
 		n++
 	}
-	return Value{kind: jsondoc.KindObject, c: made(list[:n], names[:n])}
+	return Value{kind: jsondoc.KindObject, c: compose(list[:n], names[:n])}
 }
 
 // fewNames is up to how many names it is faster to compare all with each other.
@@ -191,7 +208,7 @@ func (v Value) Each(visit func(Value) bool) {
 		return
 	}
 	if v.c.raw == nil {
-		for _, e := range v.c.list {
+		for _, e := range v.c.made.list {
 			if !visit(e) {
 				return
 			}
@@ -213,7 +230,7 @@ func (v Value) List() []Value {
 		return nil
 	}
 	if v.c.raw == nil {
-		return v.c.list
+		return v.c.made.list
 	}
 	var list []Value
 	v.Each(func(e Value) bool {
@@ -229,7 +246,7 @@ func (v Value) Len() int {
 	switch {
 	case v.c == nil:
 	case v.c.raw == nil:
-		return len(v.c.list)
+		return len(v.c.made.list)
 	case v.kind == jsondoc.KindArray:
 		w := jsondoc.Walk(v.c.raw)
 		for w.Next(); w.Whole().Kind != jsondoc.KindUndefined; {
@@ -246,8 +263,8 @@ func (v Value) At(i int) (found Value) {
 	switch {
 	case v.kind != jsondoc.KindArray || i < 0:
 	case v.c.raw == nil:
-		if i < len(v.c.list) {
-			return v.c.list[i]
+		if i < len(v.c.made.list) {
+			return v.c.made.list[i]
 		}
 	default:
 		w := jsondoc.Walk(v.c.raw)
@@ -268,8 +285,8 @@ func (v Value) Members(visit func(name string, v Value) bool) {
 		return
 	}
 	if v.c.raw == nil {
-		for i, name := range v.c.names {
-			if !visit(name, v.c.list[i]) {
+		for i, name := range v.c.made.names {
+			if !visit(name, v.c.made.list[i]) {
 				return
 			}
 		}
@@ -291,8 +308,8 @@ func (v Value) Member(name string) Value {
 	switch {
 	case v.kind != jsondoc.KindObject:
 	case v.c.raw == nil:
-		if i := slices.Index(v.c.names, name); i >= 0 {
-			return v.c.list[i]
+		if i := slices.Index(v.c.made.names, name); i >= 0 {
+			return v.c.made.list[i]
 		}
 	default:
 		w := jsondoc.Walk(v.c.raw)
@@ -317,11 +334,11 @@ func (v Value) Keep() Value {
 		v.c = &composite{raw: slices.Clone(v.c.raw)}
 		return v
 	}
-	list := make([]Value, len(v.c.list))
-	for i, e := range v.c.list {
+	list := make([]Value, len(v.c.made.list))
+	for i, e := range v.c.made.list {
 		list[i] = e.Keep()
 	}
-	v.c = &composite{list: list, names: v.c.names, size: v.c.size}
+	v.c = made{list, v.c.made.names, v.c.made.size}.composite()
 	return v
 }
 
@@ -329,7 +346,9 @@ func (v Value) Keep() Value {
 func (v Value) Size() int64 {
 	n := int64(48 + len(v.str))
 	if v.c != nil {
-		n += int64(len(v.c.raw)) + v.c.size
+		if n += int64(len(v.c.raw)); v.c.made != nil {
+			n += v.c.made.size
+		}
 	}
 	return n
 }
@@ -360,12 +379,12 @@ func (v Value) Append(dst []byte) []byte {
 			open, end = '{', '}'
 		}
 		dst = append(dst, open)
-		for i, e := range v.c.list {
+		for i, e := range v.c.made.list {
 			if i > 0 {
 				dst = append(dst, ',')
 			}
 			if v.kind == jsondoc.KindObject {
-				dst = append(jsondoc.AppendString(dst, v.c.names[i]), ':')
+				dst = append(jsondoc.AppendString(dst, v.c.made.names[i]), ':')
 			}
 			dst = e.Append(dst)
 		}
@@ -420,10 +439,14 @@ func Equal(a, b Value) bool {
 	case jsondoc.KindUndefined:
 		return true
 	case jsondoc.KindArray:
-		x, y := a.List(), b.List()
-		return slices.EqualFunc(x, y, Equal)
+		if a.c.key.Load() == nil && b.c.key.Load() == nil {
+			a.c.key.Store(&unkept)
+			b.c.key.Store(&unkept)
+			return slices.EqualFunc(a.List(), b.List(), Equal) // it may end early
+		}
+		return bytes.Equal(a.key(), b.key())
 	case jsondoc.KindObject:
-		return string(a.AppendKey(nil)) == string(b.AppendKey(nil))
+		return bytes.Equal(a.key(), b.key())
 	}
 	order, ok := Compare(a, b)
 	return ok && order == 0 || !ok && !a.Defined() && !b.Defined()

@@ -25,8 +25,10 @@ func TestKeys(t *testing.T) {
 			if (kx < ky) != (i < j) || i != j && strings.HasPrefix(kx, ky) {
 				t.Errorf("key of %s is %q, of %s %q", a, kx, b, ky)
 			}
-			if Equal(x, y) != (i == j) {
-				t.Errorf("Equal(%s, %s) is %v", a, b, i != j)
+			for range 3 { // a key is kept from the second time on
+				if Equal(x, y) != (i == j) {
+					t.Errorf("Equal(%s, %s) is %v", a, b, i != j)
+				}
 			}
 			order, ok := Compare(x, y)
 			if ok != (x.Kind() == y.Kind() && x.Kind() < jsondoc.KindArray) || ok && (order < 0) != (i < j) {
