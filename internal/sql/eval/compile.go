@@ -82,6 +82,20 @@ type scope struct {
 type grouping struct {
 	slots map[string]int // of the values of GROUP BY, by the texts of its expressions
 	plan  *groupPlan
+	texts map[syntax.Expr]string // of the expression that is compiled, and those below
+}
+
+// slot returns the slot of an expression that is one of GROUP BY. An expression that is asked for before
+// those below it is printed once with them.
+func (g *grouping) slot(e syntax.Expr) (slot int, ok bool) {
+	if len(g.slots) == 0 {
+		return 0, false
+	}
+	if _, known := g.texts[e]; !known {
+		g.texts = syntax.Texts(e)
+	}
+	slot, ok = g.slots[g.texts[e]]
+	return slot, ok
 }
 
 // groupPlan says how rows are grouped.
@@ -179,7 +193,7 @@ func (c *compiler) query(q *syntax.Query, outer *scope) *plan {
 			c.expr(o.Expr, &rows)
 			continue
 		}
-		if q.Distinct && !listed(q, items, o.Expr) {
+		if q.Distinct && !listed(q, items, syntax.Texts(o.Expr), o.Expr) {
 			c.fail(o.Expr.Pos(), "with DISTINCT, expected an ORDER BY of what SELECT lists")
 		}
 		n, _ := c.expr(o.Expr, s)
@@ -199,13 +213,13 @@ func (c *compiler) query(q *syntax.Query, outer *scope) *plan {
 }
 
 // listed says whether an expression is made of what SELECT lists, whose texts are items. Otherwise
-// results that are the same could have several orders.
-func listed(q *syntax.Query, items map[string]bool, e syntax.Expr) bool {
+// results that are the same could have several orders. texts are those of the expression and below.
+func listed(q *syntax.Query, items map[string]bool, texts map[syntax.Expr]string, e syntax.Expr) bool {
 	if q.Star {
 		base, ok := baseOf(e)
 		return ok && q.From != nil && base == q.From.Name
 	}
-	if items[syntax.Text(e)] {
+	if items[texts[e]] {
 		return true
 	}
 	switch e.(type) {
@@ -213,7 +227,7 @@ func listed(q *syntax.Query, items map[string]bool, e syntax.Expr) bool {
 		return false
 	}
 	all := true
-	syntax.Children(e, func(x syntax.Expr) { all = all && listed(q, items, x) })
+	syntax.Children(e, func(x syntax.Expr) { all = all && listed(q, items, texts, x) })
 	return all
 }
 

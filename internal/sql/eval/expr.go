@@ -19,7 +19,7 @@ func (c *compiler) expr(e syntax.Expr, s *scope) (node, need) {
 // anew compiles an expression that is computed for each row, unless it is a constant.
 func (c *compiler) anew(e syntax.Expr, s *scope) (node, need) {
 	if s != nil && s.group != nil {
-		if slot, ok := s.group.slots[syntax.Text(e)]; ok {
+		if slot, ok := s.group.slot(e); ok {
 			return variable(slot)
 		}
 	}

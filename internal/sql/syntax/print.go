@@ -11,19 +11,39 @@ import (
 
 // String returns the text of the query.
 func (q *Query) String() string {
-	var b strings.Builder
+	var b printer
 	q.print(&b)
 	return b.String()
 }
 
 // Text returns the text of an expression.
 func Text(e Expr) string {
-	var b strings.Builder
+	var b printer
 	show(&b, e)
 	return b.String()
 }
 
-func (q *Query) print(b *strings.Builder) {
+// Texts returns the texts of an expression and of those below it, but for what subqueries hold. All
+// are parts of one text.
+func Texts(e Expr) map[Expr]string {
+	b := printer{spans: make(map[Expr]span)}
+	show(&b, e)
+	texts := make(map[Expr]string, len(b.spans))
+	for e, at := range b.spans {
+		texts[e] = b.String()[at.begin:at.end]
+	}
+	return texts
+}
+
+// printer makes a text.
+type printer struct {
+	strings.Builder
+	spans map[Expr]span // of expressions in the text; nil: they are not wanted
+}
+
+type span struct{ begin, end int }
+
+func (q *Query) print(b *printer) {
 	b.WriteString("SELECT ")
 	if q.Distinct {
 		b.WriteString("DISTINCT ")
@@ -93,7 +113,7 @@ func (c *Count) String() string {
 	return strconv.Itoa(c.N)
 }
 
-func (s *Source) print(b *strings.Builder) {
+func (s *Source) print(b *printer) {
 	if s.In {
 		b.WriteString(s.Name + " IN ")
 	}
@@ -151,7 +171,7 @@ func strengthOf(e Expr) int {
 }
 
 // showAt prints an expression, in parentheses if it is weaker than where it stands allows.
-func showAt(b *strings.Builder, e Expr, least int) {
+func showAt(b *printer, e Expr, least int) {
 	if strengthOf(e) < least {
 		b.WriteByte('(')
 		show(b, e)
@@ -163,7 +183,7 @@ func showAt(b *strings.Builder, e Expr, least int) {
 
 // showFirst prints an expression that stands where a keyword could stand: in parentheses if
 // it begins with the name of a source that is such a word.
-func showFirst(b *strings.Builder, e Expr) {
+func showFirst(b *printer, e Expr) {
 	text := Text(e)
 	p := parser{text: text}
 	switch upper(p.word(false)) {
@@ -173,7 +193,7 @@ func showFirst(b *strings.Builder, e Expr) {
 	b.WriteString(text)
 }
 
-func showList(b *strings.Builder, list []Expr) {
+func showList(b *printer, list []Expr) {
 	for i, e := range list {
 		if i > 0 {
 			b.WriteString(", ")
@@ -182,7 +202,15 @@ func showList(b *strings.Builder, list []Expr) {
 	}
 }
 
-func show(b *strings.Builder, e Expr) {
+func show(b *printer, e Expr) {
+	begin := b.Len()
+	write(b, e)
+	if b.spans != nil {
+		b.spans[e] = span{begin, b.Len()}
+	}
+}
+
+func write(b *printer, e Expr) {
 	not := func(not bool) {
 		if not {
 			b.WriteString(" NOT")
@@ -309,7 +337,7 @@ func show(b *strings.Builder, e Expr) {
 	}
 }
 
-func showValue(b *strings.Builder, v value.Value) {
+func showValue(b *printer, v value.Value) {
 	if f, ok := v.Number(); ok && f > 1.7976931348623157e308 {
 		b.WriteString("Infinity")
 		return

@@ -63,7 +63,21 @@ func TestPrinted(t *testing.T) {
 			t.Errorf("%s\n got %s\nwant %s", text, got, want)
 		}
 		checkPrinted(t, q)
+		q.Exprs(func(e Expr) { checkTexts(t, e) })
 	}
+}
+
+// checkTexts: the texts of an expression are those that it and each below it have alone.
+func checkTexts(t *testing.T, e Expr) {
+	t.Helper()
+	texts := Texts(e)
+	Walk(e, func(e Expr) bool {
+		if text, ok := texts[e]; !ok || text != Text(e) {
+			t.Errorf("%s is printed as %q, %v, beside others", Text(e), text, ok)
+		}
+		_, sub := e.(*Sub)
+		return !sub
+	})
 }
 
 // checkPrinted: the text of a tree is read as the same tree.
