@@ -43,6 +43,7 @@
 //     when its context ends.
 //  3. Values refer to the bytes of the document until Keep.
 //  4. What is the same in several rows is computed for the first of them that needs it, as long as all
-//     that is kept so takes no more than function.MaxMade. What a subquery or a UDF gives, and what is
+//     that is kept so takes no more than function.MaxMade. An array or object in which many rows look for
+//     an element or member is opened for them within that bound. What a subquery or a UDF gives, and what is
 //     not pure, is computed anew.
 package eval

@@ -95,7 +95,7 @@ func (c *compiler) compile(e syntax.Expr, s *scope) (node, need) {
 		of, needsOf := c.anew(e.Of, s)
 		by, needsBy := c.expr(e.By, s)
 		if needsBy > needsOf {
-			of = c.remembered(of, needsOf, s)
+			of = c.memo(of, needsOf, s, true)
 		}
 		return func(f *Frame) value.Value { return index(of(f), by(f)) }, max(needsOf, needsBy)
 	case *syntax.Each:

@@ -2,6 +2,7 @@ package eval
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -46,6 +47,8 @@ func TestRowsLookOnce(t *testing.T) {
 		"SELECT c.name, l.count, MAX(c.least) AS most FROM c JOIN l IN c.lines GROUP BY c.name, l.count",
 		"SELECT VALUE c.id FROM c WHERE EXISTS(SELECT VALUE l FROM l IN c.lines WHERE l.count = c.absent OR l.count > c.least + 5)",
 		"SELECT VALUE ARRAY(SELECT VALUE l.sku FROM l IN c.lines WHERE l.count > c.least) FROM c",
+		"SELECT VALUE c.big[CONCAT('m', ToString(l.count * 40))] FROM c JOIN l IN c.lines",
+		"SELECT VALUE c.lines[l.count * 40].sku FROM c JOIN l IN c.lines",
 		"SELECT VALUE x FROM c JOIN (SELECT VALUE l.sku FROM l IN c.lines WHERE l.count > c.least) AS x",
 	} {
 		q, f := compiled(t, text)
@@ -73,6 +76,28 @@ func TestRowsOfSeveralDocuments(t *testing.T) {
 		err := q.Run(f, value.Parse([]byte(test.doc)), func(v value.Value) bool { got = append(got, v.String()); return true })
 		if have := strings.Join(got, " "); err != nil || have != test.want {
 			t.Errorf("%s: %s, error %v, want %s", test.doc, have, err, test.want)
+		}
+	}
+}
+
+// TestRowsSearch: many rows find the elements and members that each looks for, and those of their own document.
+func TestRowsSearch(t *testing.T) {
+	q, f := compiled(t, "SELECT VALUE [c.lines[l.count * 20].sku, c.big['m' || ToString(l.count * 20)], c[l.sku = 'a1' ? 'name' : 'absent']] FROM c JOIN l IN c.lines")
+	for _, lines := range []int{100, 90, 10, 130} {
+		var got, want []string
+		err := q.Run(f, value.Parse([]byte(orderOf(lines))), func(v value.Value) bool { got = append(got, v.String()); return true })
+		for i := range lines {
+			var list []string
+			if at := i % 7 * 20; at < lines {
+				list = []string{fmt.Sprintf(`"a%d"`, at), fmt.Sprint(at)}
+			}
+			if i == 1 {
+				list = append(list, `"N"`)
+			}
+			want = append(want, "["+strings.Join(list, ",")+"]")
+		}
+		if err != nil || !slices.Equal(got, want) {
+			t.Errorf("%d lines: error %v\n got %v\nwant %v", lines, err, got, want)
 		}
 	}
 }

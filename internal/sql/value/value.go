@@ -325,6 +325,22 @@ func (v Value) Member(name string) Value {
 	return Value{}
 }
 
+// Open returns the value so that elements and members are found in it without a walk through what the
+// document has before them.
+func (v Value) Open() Value {
+	if v.c == nil || v.c.made != nil {
+		return v
+	}
+	list := v.List()
+	var names []string
+	v.Members(func(name string, e Value) bool {
+		names, list = append(names, name), append(list, e)
+		return true
+	})
+	v.c = compose(list, names)
+	return v
+}
+
 // Keep returns the value without references to the bytes of a document.
 func (v Value) Keep() Value {
 	if v.c == nil {

@@ -56,6 +56,9 @@ func TestSameInBothForms(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		if opened := written.Open(); !Equal(opened, written) || opened.c != nil && opened.c.made == nil {
+			t.Errorf("%s opened is %s", text, opened)
+		}
 		if !Equal(written, made) || written.String() != made.Keep().String() && written.Len() != 2 {
 			t.Errorf("%s: %s and %s", text, written, made)
 		}
