@@ -16,6 +16,7 @@ import (
 	"github.com/cleavestore/cleave/gateway/internal/document"
 	"github.com/cleavestore/cleave/gateway/internal/resourceid"
 	"github.com/cleavestore/cleave/gateway/internal/script"
+	"github.com/cleavestore/cleave/gateway/internal/statement"
 	"github.com/cleavestore/cleave/internal/sql/eval"
 	"github.com/cleavestore/cleave/internal/sql/syntax"
 	"github.com/cleavestore/cleave/internal/sql/value"
@@ -284,7 +285,7 @@ func (t *scriptTx) query(ctx context.Context, op *script.Operation, a *script.An
 	// What is refused from clients is refused here.
 	q, err := eval.Compile(op.Query, tree, options)
 	if err == nil {
-		q, err = eval.Compile(op.Query, overArray(tree), options)
+		q, err = eval.Compile(op.Query, statement.OverArray(tree), options)
 	}
 	if err != nil {
 		return badf("query: %v", err)
@@ -323,48 +324,4 @@ func (t *scriptTx) query(ctx context.Context, op *script.Operation, a *script.An
 	}
 	a.Resource = append(body, ']')
 	return nil
-}
-
-// overArray returns a query over documents as one over an array of them.
-func overArray(q *syntax.Query) *syntax.Query {
-	if q.From == nil {
-		return q
-	}
-	out := *q
-	name := q.From.Name
-	if _, whole := q.From.Collection.(*syntax.Ident); !whole || q.From.In {
-		// FROM c.children, FROM x IN c.children or FROM (SELECT … FROM c) AS x: first the documents,
-		// then what is in them.
-		name = documentName(q.From)
-		part := *q.From
-		if q.Star && len(q.Joins) == 0 {
-			out.Star, out.Value, out.Items = false, true, []syntax.Item{{Expr: &syntax.Ident{At: syntax.At(part.At), Name: part.Name}}}
-		}
-		out.Joins = append([]*syntax.Source{&part}, q.Joins...)
-	}
-	out.From = &syntax.Source{At: q.From.At, Name: name, In: true, Collection: &syntax.Ident{At: syntax.At(q.From.At), Name: name}, Named: true}
-	return &out
-}
-
-// documentName returns the name that the documents have in a source. A subquery may have none
-// for them.
-func documentName(s *syntax.Source) string {
-	for s.Query != nil {
-		if s.Query.From == nil {
-			return "(documents)"
-		}
-		s = s.Query.From
-	}
-	for e := s.Collection; ; {
-		switch of := e.(type) {
-		case *syntax.Member:
-			e = of.Of
-		case *syntax.Index:
-			e = of.Of
-		case *syntax.Ident:
-			return of.Name
-		default:
-			return s.Name
-		}
-	}
 }
