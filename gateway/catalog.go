@@ -124,7 +124,7 @@ const itemLease = 1 << 32
 var catalogKey = engine.StringKey("catalogue")
 
 // openCatalog reads the catalogue, which it makes if there is none, and finishes what a
-// crash left.
+// crash left. Splits that throughput needs still begin again.
 func openCatalog(ctx context.Context, db Store, o *Options) (*catalog, error) {
 	store, err := db.EnsureContainer(ctx, catalogName, engine.ContainerDef{PartitionKey: []string{"/key"}})
 	if err != nil {
@@ -191,7 +191,17 @@ func openCatalog(ctx context.Context, db Store, o *Options) (*catalog, error) {
 			delete(c.byName, name)
 		}
 	}
-	return c, c.clearOrphans(ctx)
+	if err = c.clearOrphans(ctx); err != nil {
+		return nil, err
+	}
+	if !o.Throttle { // else the store splits
+		for _, k := range containers {
+			if k.topology != nil && k.record.Offer != nil {
+				o.grow(k, k.record.Offer.Throughput)
+			}
+		}
+	}
+	return c, nil
 }
 
 // made returns the definition of the container of the store.

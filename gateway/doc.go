@@ -26,7 +26,9 @@
 //     happens as a whole or not at all, and no request sees anything of the script of another.
 //  6. Sequences in session tokens never fall, also not through splits and restarts.
 //
-// A Handler is safe for concurrent use. It starts no goroutine or process that outlives a request.
+// A Handler is safe for concurrent use. No process outlives the request that starts it, and one kind of goroutine
+// does: it splits the partitions of a container whose throughput needs more of them (internal/provision), also of
+// what New finds, and ends when they are split or the store is closed.
 // catalog.changing is taken before catalog.mu, and held over I/O; catalog.mu, topology.mu
 // and that of the budget are not.
 package gateway

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 )
@@ -34,5 +35,34 @@ func TestRaisedThroughput(t *testing.T) {
 		if n := s.do(200, "GET", coll+"/pkranges", "").member(t, "_count"); n != 10.0 {
 			t.Errorf("%d documents: %v partitions for less throughput", documents, n)
 		}
+	}
+}
+
+// TestGrowthAfterRestart: splits that were still to come when the store was closed come when it is opened again.
+func TestGrowthAfterRestart(t *testing.T) {
+	s := start(t, nil)
+	s.items("x-ms-offer-throughput", "400")
+	k, bad := s.h.catalog.container("d", "c")
+	if bad != nil {
+		t.Fatal(bad)
+	}
+	if _, err := s.h.catalog.changeContainer(t.Context(), k, "", func(r *containerRecord) error {
+		r.Offer = &offer{Throughput: 30_000} // and nothing is split yet
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	h, err := New(t.Context(), s.db, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if k, bad = h.catalog.container("d", "c"); bad != nil {
+		t.Fatal(bad)
+	}
+	for k.growth.Pending() {
+		runtime.Gosched()
+	}
+	if n := len(k.items.Ranges()); n != 3 {
+		t.Errorf("%d partitions, want 3", n)
 	}
 }

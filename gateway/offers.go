@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"strconv"
 
@@ -158,18 +159,22 @@ func (c *call) replaceOffer() error {
 	return c.answerOffer(d, replaced)
 }
 
-// provision gives a container throughput. If that needs more physical partitions, they
-// split; the call does not wait for that.
+// provision gives a container throughput.
 func (h *Handler) provision(ctx context.Context, k *container, throughput int) error {
 	if h.o.Throttle {
 		return k.items.SetThroughput(ctx, float64(throughput))
 	}
+	h.o.grow(k, throughput)
+	return nil
+}
+
+// grow splits physical partitions of a container if its throughput needs more of them. It does not wait for the splits.
+func (o *Options) grow(k *container, throughput int) {
 	k.growth.To(throughput, splitting{k}, func(err error) {
-		if err != nil {
-			h.o.Logger.Warn("too few partitions for the throughput", "container", k.record.Store, "throughput", throughput, "error", err)
+		if err != nil && !errors.Is(err, engine.ErrClosed) {
+			o.Logger.Warn("too few partitions for the throughput", "container", k.record.Store, "throughput", throughput, "error", err)
 		}
 	})
-	return nil
 }
 
 // splitting is a container as provision.Growth splits it.
