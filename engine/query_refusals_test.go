@@ -33,6 +33,26 @@ func TestQueryOfNothing(t *testing.T) {
 	}
 }
 
+// TestSubqueryOfSeveral: a subquery in an expression that has two results for a document is a fault of the query.
+func TestSubqueryOfSeveral(t *testing.T) {
+	c := queryStore(t, IndexPolicy{})
+	must(t, second(c.Upsert(t.Context(), []byte(`{"id":"two","k":1,"list":[1,2]}`), nil)))
+	const sub = `(SELECT VALUE x FROM x IN c.list)`
+	for _, text := range []string{
+		`SELECT VALUE ` + sub + ` FROM c`, `SELECT * FROM c WHERE c.n = ` + sub, `SELECT VALUE c.n FROM c ORDER BY ` + sub,
+		`SELECT COUNT(1) AS n FROM c GROUP BY ` + sub, `SELECT VALUE COUNT(1) FROM c JOIN y IN c.list WHERE y = ` + sub,
+	} {
+		q, err := ParseQuery(text, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var where *QuerySyntaxError
+		if _, err = results(c.Query(context.Background(), AllPartitions(), q)); !errors.Is(err, ErrInvalid) || !errors.As(err, &where) {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
 // TestOrderOfGroups: groups may be asked for in the order that they have.
 func TestOrderOfGroups(t *testing.T) {
 	c := queryStore(t, IndexAll())

@@ -14,7 +14,7 @@ func TestFunctions(t *testing.T) {
 	s := start(t, &Options{LiberalQueries: true})
 	docs := s.items()
 	for i := range 6 {
-		s.do(201, "POST", docs, fmt.Sprintf(`{"id":"%d","pk":"%d","n":%d,"price":{"net":%d}}`, i, i%3, i, 10*i), pk, fmt.Sprintf(`["%d"]`, i%3))
+		s.do(201, "POST", docs, fmt.Sprintf(`{"id":"%d","pk":"%d","n":%d,"price":{"net":%d},"list":[1,2]}`, i, i%3, i, 10*i), pk, fmt.Sprintf(`["%d"]`, i%3))
 	}
 	udfs := coll + "/udfs"
 	s.define(udfs, "double", "function (x) { return 2 * x }", "")
@@ -44,7 +44,7 @@ func TestFunctions(t *testing.T) {
 		sub    string
 	}{
 		"udf.fails(c.n)": {400, ""}, "udf.broken(1)": {400, "65535"}, "udf.none(1)": {400, ""}, "udf.Double(1)": {400, ""},
-		"udf.slow()": {408, ""}, "udf.large()": {400, ""},
+		"udf.slow()": {408, ""}, "udf.large()": {400, ""}, "(SELECT VALUE x FROM x IN c.list)": {400, ""},
 	} {
 		s.h.scripts = script.NewPool(1, limitsFor(want.status))
 		if r := s.do(want.status, "POST", docs, `{"query":"SELECT VALUE `+text+` FROM c"}`, head...); r.sub() != want.sub {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/cleavestore/cleave/internal/fault"
 	"github.com/cleavestore/cleave/internal/jsondoc"
 	"github.com/cleavestore/cleave/internal/sql/function"
 	"github.com/cleavestore/cleave/internal/sql/syntax"
@@ -396,7 +397,8 @@ func (c *compiler) sub(e *syntax.Sub, s *scope) node {
 			return value.Array(list)
 		}
 	}
-	several := syntax.Errorf(c.text, e.Pos(), "the subquery has more than one result: take one of them with TOP 1, or all with ARRAY(…)")
+	several := fault.Of(fault.ErrInvalid,
+		syntax.Errorf(c.text, e.Pos(), "the subquery has more than one result: take one of them with TOP 1, or all with ARRAY(…)"))
 	return func(f *Frame) value.Value {
 		var out value.Value
 		n := 0

@@ -120,7 +120,7 @@ func TestTooMuch(t *testing.T) {
 		}
 	}
 	_, err := run(t, "SELECT VALUE\n (SELECT VALUE p FROM p IN c.a) FROM c", doc)
-	if err == nil || !strings.HasPrefix(err.Error(), "line 2, column 2: the subquery has more than one result") {
+	if !errors.Is(err, fault.ErrInvalid) || !strings.HasPrefix(err.Error(), "line 2, column 2: the subquery has more than one result") {
 		t.Errorf("error %v", err)
 	}
 }
