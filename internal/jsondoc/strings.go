@@ -172,7 +172,7 @@ func hex4(doc []byte, i int) (r rune, f *flaw) {
 }
 
 // unescape appends the text of a string's body; some text if no Scan has accepted
-// the string.
+// the string. Half a surrogate pair becomes U+FFFD.
 func unescape(dst, body []byte) []byte {
 	for i := 0; i < len(body); {
 		c := body[i]
@@ -196,13 +196,13 @@ func unescape(dst, body []byte) []byte {
 			c = '\t'
 		case 'u':
 			r, _ := hex4(body, i)
-			i += 4
-			if r&0xF800 == 0xD800 {
-				low, _ := hex4(body, i+2)
+			if _, half := escapeLen(body, i-2); half == nil && r&0xF800 == 0xD800 {
+				low, _ := hex4(body, i+6)
 				r = 0x10000 + r&0x3FF<<10 + low&0x3FF
 				i += 6
 			}
-			dst = utf8.AppendRune(dst, r)
+			i += 4
+			dst = utf8.AppendRune(dst, r) // U+FFFD for a half
 			continue
 		}
 		dst = append(dst, c)

@@ -2,6 +2,7 @@ package jsondoc
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -57,5 +58,19 @@ func TestDouble(t *testing.T) {
 	for range 20000 {
 		check(strconv.FormatFloat(rng.NormFloat64()*math.Pow(10, float64(rng.IntN(20)-8)), 'f', rng.IntN(17), 64))
 		check(fmt.Sprint(rng.Int64()))
+	}
+}
+
+// TestHalfPairs: JSON that no Scan has accepted may escape half a surrogate pair. It is U+FFFD, and takes nothing of what follows.
+func TestHalfPairs(t *testing.T) {
+	for _, text := range []string{`"\ud83d\ude00"`, `"x\ude00y"`, `"\ud800"`, `"\ud800\u0041b"`, `"\ud800\ud83d\ude00z"`, `"\udc00\udc00"`, `"\ud800\nabcdefgh"`, `"\ud800abcdefgh"`} {
+		var want string
+		if err := json.Unmarshal([]byte(text), &want); err != nil {
+			t.Fatal(err)
+		}
+		w := Walk([]byte(text))
+		if v := w.Next(); string(v.AppendText(nil)) != want {
+			t.Errorf("%s: %q, want %q", text, v.AppendText(nil), want)
+		}
 	}
 }

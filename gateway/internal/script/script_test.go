@@ -170,6 +170,7 @@ func TestFunctions(t *testing.T) {
 	if err = s.Define(map[string]string{
 		"same": "function (x) { return x }", "count": "function () { return arguments.length }", "kind": "(x) => typeof x",
 		"fails": "function () { throw new Error('no') }", "unreadable": "function (", "context": "function () { return typeof getContext }",
+		"half": `() => 'x\ude00y\ud800'`,
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -179,7 +180,7 @@ func TestFunctions(t *testing.T) {
 			t.Errorf("%s: %v, %v", text, v, err)
 		}
 	}
-	for name, want := range map[string]string{"count": "2", "kind": `"undefined"`, "context": `"undefined"`} {
+	for name, want := range map[string]string{"count": "2", "kind": `"undefined"`, "context": `"undefined"`, "half": "\"x\uFFFDy\uFFFD\""} {
 		v, err := s.Call(name, []value.Value{{}, value.Null()})
 		if err != nil || string(v.Append(nil)) != want {
 			t.Errorf("%s: %v, %v", name, v, err)

@@ -155,10 +155,7 @@ func (m *maker) read(w *jsondoc.Walker, v jsondoc.Value, depth int) (Value, erro
 	if err := m.take(1, bytes); err != nil {
 		return Value{}, err
 	}
-	switch {
-	case v.Kind == jsondoc.KindString:
-		return String(unquote(v)), nil
-	case v.Kind < jsondoc.KindArray:
+	if v.Kind < jsondoc.KindArray {
 		return Read(v), nil
 	}
 	var names []string
@@ -168,7 +165,7 @@ func (m *maker) read(w *jsondoc.Walker, v jsondoc.Value, depth int) (Value, erro
 			if err := m.take(0, 16+len(e.Text)-2); err != nil {
 				return Value{}, err
 			}
-			names = append(names, unquote(e))
+			names = append(names, string(e.AppendText(nil)))
 			e = w.Next()
 		}
 		one, err := m.read(w, e, depth+1)
@@ -181,16 +178,6 @@ func (m *maker) read(w *jsondoc.Walker, v jsondoc.Value, depth int) (Value, erro
 		return Array(list), nil
 	}
 	return Object(names, list), nil
-}
-
-// unquote returns a string of JSON. No document has half a surrogate pair, but other JSON may:
-// that becomes U+FFFD.
-func unquote(v jsondoc.Value) (s string) {
-	if !v.Escaped {
-		return string(v.Text[1 : len(v.Text)-1])
-	}
-	_ = json.Unmarshal(v.Text, &s) // it is valid
-	return s
 }
 
 func ofUint(u uint64) Value {
