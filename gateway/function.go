@@ -19,7 +19,7 @@ type functions struct {
 	sources map[string]string
 
 	mu      sync.Mutex
-	session *script.Session // nil: the first call begins one
+	session *script.Session // nil: none has begun
 	lent    bool            // session is that of the script whose query this is
 	defined bool            // session knows the functions
 	failed  error           // why no more calls are possible
@@ -58,7 +58,15 @@ func (f *functions) named(name string) (eval.UDF, bool) {
 	return func(args []value.Value) (value.Value, error) { return f.run(name, args) }, ok
 }
 
-// run calls a function. The first call starts the process.
+// begin starts the process if there are functions.
+func (f *functions) begin() (err error) {
+	if f != nil && f.session == nil && len(f.sources) > 0 {
+		f.session, err = f.call.scripts.Begin(f.call.ctx)
+	}
+	return err
+}
+
+// run calls a function.
 func (f *functions) run(name string, args []value.Value) (value.Value, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -82,10 +90,8 @@ func (f *functions) run(name string, args []value.Value) (value.Value, error) {
 }
 
 func (f *functions) compute(name string, args []value.Value) (v value.Value, err error) {
-	if f.session == nil {
-		if f.session, err = f.call.scripts.Begin(f.call.ctx); err != nil {
-			return v, err
-		}
+	if err = f.begin(); err != nil {
+		return v, err
 	}
 	if !f.defined {
 		if err = f.session.Define(f.sources); err != nil {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"net/http"
 	"net/http/httptest"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -62,4 +64,48 @@ func TestPlacesOfScripts(t *testing.T) {
 			t.Errorf("%s %s: %d %s, read %d times", c.r.Method, c.r.URL.Path, w.Code, w.Body, read)
 		}
 	}
+}
+
+// TestFunctionsHoldNoQueries: a query that waits for a process of scripts keeps no other query waiting.
+func TestFunctionsHoldNoQueries(t *testing.T) {
+	s := start(t, nil)
+	docs := s.items()
+	s.do(201, "POST", docs, `{"id":"1","pk":"a"}`, pk, `["a"]`)
+	s.define(coll+"/udfs", "same", "function (x) { return x }", "")
+	s.h.scripts = script.NewPool(1, script.DefaultLimits)
+	session, err := s.h.scripts.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err = s.h.queries.Take(t.Context(), queryPlaces()-1); err != nil {
+		t.Fatal(err)
+	}
+	ask := func(ctx context.Context, text string) *httptest.ResponseRecorder {
+		r := s.signed("POST", docs, []byte(`{"query":"`+text+`"}`), pk, `["a"]`, "x-ms-documentdb-query", "True", "Content-Type", "application/query+json")
+		w := httptest.NewRecorder()
+		s.h.ServeHTTP(w, r.WithContext(ctx))
+		return w
+	}
+	waits, answered := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(answered)
+		var once sync.Once
+		ctx := hooked{t.Context(), func() {
+			if strings.Contains(callers(), "(*Pool).Begin(") {
+				once.Do(func() { close(waits) })
+			}
+		}}
+		if w := ask(ctx, "SELECT VALUE udf.same(c.id) FROM c"); w.Code != 200 {
+			t.Errorf("with a function: %d %s", w.Code, w.Body)
+		}
+	}()
+	<-waits
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if w := ask(ctx, "SELECT VALUE c.id FROM c"); w.Code != 200 {
+		t.Errorf("beside it: %d %s", w.Code, w.Body)
+	}
+	session.End()
+	<-answered
+	s.h.queries.Give(queryPlaces() - 1)
 }

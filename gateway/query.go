@@ -151,13 +151,18 @@ func (c *call) queryItems(k *container) error {
 func queryPlaces() int64 { return max(8, 4*int64(runtime.GOMAXPROCS(0))) }
 
 // evaluate evaluates one page of a query when it has a place, which it gives up before the page is sent:
-// a client that reads slowly holds none.
+// a client that reads slowly holds none. A query with functions waits for its process first: one that waits holds no place
+// of queries.
 func (c *call) evaluate(k *container, p *place, text string, parameters map[string]any, size int) (*page, error) {
+	parameters = c.withFunctions(k, text, parameters)
+	if err := c.functions.begin(); err != nil {
+		return nil, err
+	}
 	if err := c.queries.Take(c.ctx, 1); err != nil {
 		return nil, failf(http.StatusServiceUnavailable, "as many other queries are evaluated as may be at a time: %v", err)
 	}
 	defer c.queries.Give(1)
-	s, err := k.parse(text, c.withFunctions(k, text, parameters))
+	s, err := k.parse(text, parameters)
 	if err != nil {
 		return nil, err
 	}
