@@ -619,7 +619,7 @@ func (c *catalog) changeContainer(ctx context.Context, k *container, ifMatch str
 }
 
 // changeDatabase is changeContainer for a database.
-func (c *catalog) changeDatabase(ctx context.Context, d *database, ifMatch string, change func(*databaseRecord)) (*database, error) {
+func (c *catalog) changeDatabase(ctx context.Context, d *database, ifMatch string, change func(*databaseRecord) error) (*database, error) {
 	c.changing.Lock()
 	defer c.changing.Unlock()
 	d, err := c.present(d, ifMatch)
@@ -627,7 +627,9 @@ func (c *catalog) changeDatabase(ctx context.Context, d *database, ifMatch strin
 		return nil, err
 	}
 	r := d.record
-	change(&r)
+	if err = change(&r); err != nil {
+		return nil, err
+	}
 	etag, err := c.put(ctx, &r)
 	if err != nil {
 		return nil, err

@@ -31,7 +31,7 @@ func TestRaisedThroughput(t *testing.T) {
 		if found, _ := s.query(docs, "SELECT VALUE c.pk FROM c"); len(found) != documents {
 			t.Errorf("%d documents of %d", len(found), documents)
 		}
-		s.do(200, "PUT", path, `{"content":{"offerThroughput":400}}`)
+		s.do(200, "PUT", path, `{"content":{"offerThroughput":1000}}`)
 		if n := s.do(200, "GET", coll+"/pkranges", "").member(t, "_count"); n != 10.0 {
 			t.Errorf("%d documents: %v partitions for less throughput", documents, n)
 		}
@@ -64,5 +64,35 @@ func TestGrowthAfterRestart(t *testing.T) {
 	}
 	if n := len(k.items.Ranges()); n != 3 {
 		t.Errorf("%d partitions, want 3", n)
+	}
+}
+
+// TestLeastThroughput: the least throughput that an offer tells is accepted, and less is not.
+func TestLeastThroughput(t *testing.T) {
+	s := start(t, &Options{Throttle: true}) // whose store splits behind the requests
+	s.do(201, "POST", "/dbs", `{"id":"d"}`, "x-ms-offer-throughput", "45500")
+	s.do(201, "POST", "/dbs/d/colls", `{"id":"c","partitionKey":{"paths":["/pk"]}}`, "x-ms-offer-throughput", "400")
+	var path [2]string
+	for i, o := range s.do(200, "GET", "/offers", "").member(t, "Offers").([]any) {
+		path[i] = "/" + strings.TrimSuffix(o.(map[string]any)["_self"].(string), "/")
+	}
+	const manual, auto = `{"content":{"offerThroughput":%d}}`, `{"content":{"offerAutopilotSettings":{"maxThroughput":%d}}}`
+	for _, c := range []struct {
+		of         int
+		content    string
+		throughput int
+		least      string // "": it is refused
+	}{
+		{0, manual, 400, ""}, {0, manual, 500, "500"}, {0, manual, 400, ""}, {0, auto, 4000, ""}, {0, auto, 5000, "5000"},
+		{1, manual, 9900, "400"}, {1, manual, 400, "400"}, {1, auto, 10_000, "1000"}, {1, auto, 1000, "1000"}, {1, manual, 400, "400"},
+	} {
+		status := 200
+		if c.least == "" {
+			status = 400
+		}
+		r := s.do(status, "PUT", path[c.of], fmt.Sprintf(c.content, c.throughput))
+		if got := r.head.Get("x-ms-cosmos-min-throughput"); status == 200 && got != c.least {
+			t.Errorf("%+v: %s is the least", c, got)
+		}
 	}
 }

@@ -75,16 +75,12 @@ func (c *call) namedOffer() (*database, *container, *failure) {
 
 // offerHeaders says how little throughput is possible, and whether a change is under way.
 func (c *call) offerHeaders(o *offer, k *container) {
-	least := max(provision.Least, o.Throughput/100)
-	if o.Autoscale {
-		least = max(provision.LeastAutoscale, (o.Throughput/10+999)/1000*1000)
-	}
 	pending := false
 	if k != nil {
 		pending = k.growth.Pending() || c.db.Splitting(k.record.Store)
 	}
 	h := c.w.Header()
-	h.Set("x-ms-cosmos-min-throughput", strconv.Itoa(least))
+	h.Set("x-ms-cosmos-min-throughput", strconv.Itoa(o.Least()))
 	h.Set("x-ms-offer-replace-pending", strconv.FormatBool(pending))
 }
 
@@ -141,12 +137,10 @@ func (c *call) replaceOffer() error {
 	default:
 		return badf("the offer has neither content.offerThroughput nor content.offerAutopilotSettings")
 	}
-	if err = next.Check(); err != nil {
-		return badf("%v", err)
-	}
-	ctx := context.WithoutCancel(c.ctx)
 	if k == nil {
-		changed, failed := c.catalog.changeDatabase(ctx, d, condition.Header(c.r.Header), func(r *databaseRecord) { r.Offer = next })
+		changed, failed := c.catalog.changeDatabase(context.WithoutCancel(c.ctx), d, condition.Header(c.r.Header), func(r *databaseRecord) error {
+			return replace(&r.Offer, next)
+		})
 		if failed != nil {
 			return failed
 		}
@@ -175,6 +169,15 @@ func (o *Options) grow(k *container, throughput int) {
 			o.Logger.Warn("too few partitions for the throughput", "container", k.record.Store, "throughput", throughput, "error", err)
 		}
 	})
+}
+
+// replace puts an offer in the place of another one.
+func replace(before **offer, next *offer) error {
+	if err := next.Replace(*before); err != nil {
+		return badf("%v", err)
+	}
+	*before = next
+	return nil
 }
 
 // splitting is a container as provision.Growth splits it.

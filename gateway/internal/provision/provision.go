@@ -15,13 +15,14 @@ type Offer struct {
 	Throughput int             `json:"throughput"`          // RU/s; with Autoscale the maximum
 	Autoscale  bool            `json:"autoscale,omitempty"` // between a tenth of Throughput and all of it
 	Upgrade    json.RawMessage `json:"upgrade,omitempty"`   // autoUpgradePolicy
+	Highest    int             `json:"highest,omitempty"`   // Throughput of the largest offer before; 0: there was none
 }
 
 // Bounds of the throughput, in RU/s.
 const (
 	Least          = 400
-	LeastAutoscale = 1000
-	Most           = 1_000_000
+	leastAutoscale = 1000
+	most           = 1_000_000
 	// OfPartition is how much of the throughput one physical partition has at most.
 	OfPartition = 10_000
 	// atStart is how much of it one has in a new container whose manual throughput is more
@@ -68,14 +69,40 @@ func (o *Offer) Partitions() int {
 	return (o.Throughput + each - 1) / each
 }
 
+// bounds returns the least throughput of a first offer, what it is a multiple of, and the part of the highest one
+// that is the least of later offers.
+func (o *Offer) bounds() (first, step, part int) {
+	if o.Autoscale {
+		return leastAutoscale, 1000, 10
+	}
+	return Least, 100, 100
+}
+
+// Least returns the least throughput that can replace that of o.
+func (o *Offer) Least() int {
+	first, step, part := o.bounds()
+	of := part * step
+	return max(first, (max(o.Highest, o.Throughput)+of-1)/of*step)
+}
+
 // Check says what is wrong with the throughput. The error is for the client.
 func (o *Offer) Check() error {
-	least, step := Least, 100
-	if o.Autoscale {
-		least, step = LeastAutoscale, 1000
+	if first, step, _ := o.bounds(); o.Throughput < first || o.Throughput > most || o.Throughput%step != 0 {
+		return fmt.Errorf("the throughput is %d RU/s: multiples of %d from %d to %d are possible", o.Throughput, step, first, most)
 	}
-	if o.Throughput < least || o.Throughput > Most || o.Throughput%step != 0 {
-		return fmt.Errorf("the throughput is %d RU/s: multiples of %d from %d to %d are possible", o.Throughput, step, least, Most)
+	return nil
+}
+
+// Replace checks o, which is to replace an offer; nil: there is none. The error is for the client.
+func (o *Offer) Replace(before *Offer) error {
+	if before != nil {
+		o.Highest = max(before.Highest, before.Throughput)
+	}
+	if err := o.Check(); err != nil {
+		return err
+	}
+	if least := o.Least(); o.Throughput < least {
+		return fmt.Errorf("the throughput is %d RU/s: at least %d are possible, since it has been %d", o.Throughput, least, o.Highest)
 	}
 	return nil
 }
