@@ -21,7 +21,8 @@
 //  2. A write that was answered with success has the durability of the store.
 //  3. Each error has a status, a code and a message that says what is wrong and where. 410
 //     answers only requests that name a physical partition.
-//  4. The memory for the bodies of requests is bounded, and taken before a body is read.
+//  4. The memory for the bodies of requests is bounded, and taken before a body is read. That of answers is not: each is
+//     held until its client has read it, or the WriteTimeout of the server is over.
 //  5. A script runs in a process of its own, within bounds, and in one transaction: what it does
 //     happens as a whole or not at all, and no request sees anything of the script of another.
 //  6. Sequences in session tokens never fall, also not through splits and restarts.
