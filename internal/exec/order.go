@@ -53,13 +53,13 @@ func (e *Execution) runOrdered(yield func(*Row) bool) error {
 		after = append(append(append(bytes.Clone(e.After.Order), epk.Bytes()...), e.After.Key.Encoded()...), e.After.ID...)
 	}
 	rows := e.rowReader()
-	inclusive := e.Inclusive
+	inclusive, least := e.Inclusive, 0
 	for first := true; ; first = false {
 		e.to.Stats.Passes++
 		// A pass goes by one time. An item that expired during the pass would make room
 		// among the first candidates for one that the pass has already left out.
 		e.pasts = e.h.Pasts()
-		top, more, err := e.pass(&passStart{after, inclusive, first})
+		top, more, err := e.pass(&passStart{after, inclusive, first, least})
 		if err != nil {
 			return err
 		}
@@ -75,6 +75,7 @@ func (e *Execution) runOrdered(yield func(*Row) bool) error {
 				return err
 			}
 			if !ok {
+				least = min(2*len(list), Limits.KeptRows) // those that follow may have no result either
 				continue
 			}
 			if err := e.give(&rows.result, position(row), yield); err != nil {
@@ -95,6 +96,7 @@ type passStart struct {
 	after     []byte // a sort key; nil: with the first row of all
 	inclusive bool   // with the row of after itself, not behind it
 	first     bool   // it is the first pass of the query
+	least     int    // the pass keeps at least so many rows
 }
 
 // behind says whether a sort key lies before the start.
@@ -108,16 +110,16 @@ func (s *passStart) behind(key []byte) bool {
 
 // most returns how many rows a pass keeps. ordered says that an index has their order. If none
 // has, a pass tests all documents, so that there should be few passes.
-func (e *Execution) most(ordered, first bool) int {
+func (e *Execution) most(ordered bool, start *passStart) int {
 	most := e.left + min(e.skip, int(^uint(0)>>1)-e.left)
 	switch {
 	case e.Ahead == nil:
 	case ordered:
 		most = min(most, e.limit())
-	case first:
+	case start.first:
 		most = min(most, max(e.limit(), Limits.KeptRows))
 	}
-	return most
+	return max(most, start.least)
 }
 
 // checkOrder returns errBadContinuation if key is no order key of the query.
@@ -137,7 +139,7 @@ func (e *Execution) checkOrder(key []byte) error {
 
 // pass returns the first rows from a start on. more says that other rows may follow them.
 func (e *Execution) pass(start *passStart) (rows *toprows.Rows, more bool, err error) {
-	most := e.most(true, start.first)
+	most := e.most(true, start)
 	steps := most > maxIndexOrder && e.steps(start)
 	if steps {
 		most = Limits.KeptRows
@@ -149,7 +151,7 @@ func (e *Execution) pass(start *passStart) (rows *toprows.Rows, more bool, err e
 		return nil, false, err
 	}
 	if first == nil {
-		most = e.most(false, start.first)
+		most = e.most(false, start)
 	}
 	tested := e.documents.Load()
 	var left []byte  // sort key from which on candidates were left out
@@ -178,6 +180,8 @@ func (e *Execution) pass(start *passStart) (rows *toprows.Rows, more bool, err e
 			top = &toprows.Rows{Most: most, Memory: Limits.OrderMemory}
 			wants, offer = top.Wants, top.Offer
 		}
+		// Rows that give no result take no place, unless an index has the order: it goes on behind the last of them.
+		sifts := e.Select.Value && first == nil
 		rows := e.rowReader()
 		var row toprows.Row
 		var key []byte
@@ -194,9 +198,17 @@ func (e *Execution) pass(start *passStart) (rows *toprows.Rows, more bool, err e
 				return false
 			}
 			// The rows of the elements of a document would hold it once each.
-			if row.Key = key; most <= Limits.KeptRows && !(e.Select.ByElement && len(v.Body) > mostKept) {
+			hold := most <= Limits.KeptRows && !(e.Select.ByElement && len(v.Body) > mostKept)
+			var body []byte
+			if hold || sifts {
+				body = rows.row(v.Body)
+			}
+			if sifts && len(body) == 0 {
+				return true
+			}
+			if row.Key = key; hold {
 				row.Ver = *v
-				row.Ver.Body = rows.row(v.Body)
+				row.Ver.Body = body
 			}
 			offer(&row)
 			return true
