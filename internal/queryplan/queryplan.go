@@ -166,18 +166,40 @@ func (r *rewriter) rewrite() error {
 }
 
 // orderedDistinct says that the order tells all results apart, so that equal ones follow each
-// other.
+// other. It does not tell apart arrays, nor objects.
 func (r *rewriter) orderedDistinct() bool {
 	orders := make(map[string]bool)
 	for _, o := range r.q.OrderBy {
 		orders[syntax.Text(o.Expr)] = true
 	}
 	for _, item := range r.q.Items {
-		if !orders[syntax.Text(item.Expr)] {
+		if text := syntax.Text(item.Expr); !orders[text] || !r.isID(item.Expr) && !demandsScalar(r.q.Where, text) {
 			return false
 		}
 	}
 	return len(r.q.Items) > 0
+}
+
+// isID says whether an expression is the id of a document.
+func (r *rewriter) isID(e syntax.Expr) bool {
+	from := r.q.From
+	if from == nil || from.In {
+		return false
+	}
+	_, whole := from.Collection.(*syntax.Ident)
+	return whole && syntax.Text(e) == syntax.Text(&syntax.Member{Of: &syntax.Ident{Name: from.Name}, Name: "id"})
+}
+
+// demandsScalar says whether a filter, nil for none, is true only where an expression with this text is a scalar.
+func demandsScalar(filter syntax.Expr, text string) bool {
+	switch f := filter.(type) {
+	case *syntax.Logic:
+		return !f.Or && slices.ContainsFunc(f.List, func(e syntax.Expr) bool { return demandsScalar(e, text) })
+	case *syntax.Call:
+		is := f.Name == "IS_PRIMITIVE" || f.Name == "IS_STRING" || f.Name == "IS_NUMBER" || f.Name == "IS_BOOL"
+		return is && !f.UDF && len(f.Args) == 1 && syntax.Text(f.Args[0]) == text
+	}
+	return false
 }
 
 // item is {"item": e}.
