@@ -7,7 +7,7 @@
 //	aggregates   SELECT VALUE [{"item": COUNT(x)}] …, or {"name": {"item": COUNT(x)}, …} AS payload
 //
 // In place of AVG stand SUM and COUNT. MIN and MAX come with COUNT, so that partitions without
-// values can be told apart.
+// values can be told apart. They pass over NaN, and so does this COUNT.
 //
 // Invariants:
 //
@@ -24,6 +24,7 @@ import (
 
 	"github.com/cleavestore/cleave/internal/sql/eval"
 	"github.com/cleavestore/cleave/internal/sql/syntax"
+	"github.com/cleavestore/cleave/internal/sql/value"
 )
 
 // Plan is what a client needs to know of a query.
@@ -320,19 +321,27 @@ func (r *rewriter) partial(e syntax.Expr) (syntax.Expr, string, error) {
 		return e, "", nil
 	}
 	kind := aggregateTypes[c.Name]
-	call := func(name string) syntax.Expr { return &syntax.Call{Name: name, Args: c.Args} }
-	pair := func(name string, of syntax.Expr) syntax.Expr {
-		return &syntax.Object{Names: []string{name, "count"}, List: []syntax.Expr{of, call("COUNT")}}
+	call := func(name string, x syntax.Expr) syntax.Expr { return &syntax.Call{Name: name, Args: []syntax.Expr{x}} }
+	pair := func(name string, of, counted syntax.Expr) syntax.Expr {
+		return &syntax.Object{Names: []string{name, "count"}, List: []syntax.Expr{of, call("COUNT", counted)}}
 	}
-	switch c.Name {
+	switch x := c.Args[0]; c.Name {
 	case "AVG":
-		return item(pair("sum", call("SUM"))), kind, nil
-	case "MIN":
-		return &syntax.Object{Names: []string{"item", "item2"}, List: []syntax.Expr{c, pair("min", c)}}, kind, nil
-	case "MAX":
-		return &syntax.Object{Names: []string{"item", "item2"}, List: []syntax.Expr{c, pair("max", c)}}, kind, nil
+		return item(pair("sum", call("SUM", x), x)), kind, nil
+	case "MIN", "MAX":
+		return &syntax.Object{Names: []string{"item", "item2"}, List: []syntax.Expr{c, pair(strings.ToLower(c.Name), c, withoutNaN(x))}}, kind, nil
 	}
 	return item(c), kind, nil
+}
+
+// withoutNaN returns an expression with the values of another, but undefined where that is NaN: arrays leave out NaN. What
+// is in a document, or was made an object or array, has none.
+func withoutNaN(e syntax.Expr) syntax.Expr {
+	switch e.(type) {
+	case *syntax.Ident, *syntax.Member, *syntax.Index:
+		return e
+	}
+	return &syntax.Index{Of: &syntax.Array{List: []syntax.Expr{e}}, By: &syntax.Literal{V: value.Number(0)}}
 }
 
 // String describes the plan for people.
