@@ -40,8 +40,8 @@ type QueryPlan struct {
 //	Candidates int64 `json:"candidates"` // that indexes name
 type QueryPartitionPlan = exec.PartExplanation
 
-// Explain says how a query would be answered. It asks the indexes, but reads no
-// documents.
+// Explain says how a query would be answered. It asks the indexes, but reads no documents. So it does not know of strings
+// that have their first 64 bytes in common: no index gives their order, and the query may read all of them.
 func (c *Container) Explain(ctx context.Context, scope Scope, q Query) (QueryPlan, error) {
 	r := c.Query(ctx, scope, q)
 	r.q.NoScan = false
