@@ -215,6 +215,24 @@ func TestOrderBeyondMemory(t *testing.T) {
 	}
 }
 
+// TestOrderNotByIndex: an order by an index that reads all documents for a few rows, since their strings begin alike, gives
+// way to a sort, which holds more rows.
+func TestOrderNotByIndex(t *testing.T) {
+	const n = 1_000
+	c := cliffStore(t, n, IndexAll())
+	old := exec.Limits
+	t.Cleanup(func() { exec.Limits = old })
+	exec.Limits.OrderMemory, exec.Limits.KeptRows = 64<<10, 10
+	q, err := ParseQuery(`SELECT c.u FROM c ORDER BY c.text, c.u`, nil)
+	must(t, err)
+	r := c.Query(t.Context(), AllPartitions(), q)
+	list, err := results(r)
+	must(t, err)
+	if s := r.Stats(); len(list) != n || s.Passes < 3 || s.Documents > 10*n {
+		t.Errorf("%d results of %d, %d passes, %d documents, want at most %d", len(list), n, s.Passes, s.Documents, 10*n)
+	}
+}
+
 // TestOrderOfAbsentValues: documents that give no result, since the only column has no value there, are read about once, however few
 // results are wanted.
 func TestOrderOfAbsentValues(t *testing.T) {
