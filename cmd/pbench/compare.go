@@ -25,7 +25,7 @@ type compareCommand struct {
 // Help returns what follows the short help.
 func (*compareCommand) Help() string {
 	return `
-Figures are medians over the repetitions, those of --count and those of several results together; ± is half the distance of the extremes. A difference is seen where the values of one source would differ so much in at most 5 of 100 cases, by the Mann-Whitney U-test. It takes 4 repetitions on each side. With fewer, values that do not overlap are shown as different, "or chance". Of many figures some differ by chance: 1 in 20. Response times of OVERLOADED runs are not compared. A figure that only the old results have is worse, and so are errors where there were none. Results in bench.txt are for benchstat.
+Figures are medians over the repetitions, those of --count and those of several results together; ± is half the distance of the extremes. A difference is seen where the values of one source would differ so much in at most 5 of 100 cases, by the Mann-Whitney U-test. It takes 4 repetitions on each side. With fewer, values that do not overlap are shown as different, "or chance". Of many figures some differ by chance: 1 in 20. Response times of OVERLOADED runs are not compared, nor those of an open loop with those of a closed one, whose service times are compared instead. A figure or a workload that only the old results have is worse, and so are errors where there were none. Results in bench.txt are for benchstat.
 
 Examples:
 
@@ -73,7 +73,8 @@ type comparedRow struct {
 	New       spread  `json:"new"`
 	Percent   float64 `json:"change_percent"`
 	Verdict   string  `json:"verdict"`
-	Chance    float64 `json:"chance"` // that values from one source differ so much
+	Reason    string  `json:"reason,omitempty"` // why it is not compared
+	Chance    float64 `json:"chance"`           // that values from one source differ so much
 }
 
 // Verdicts on a figure.
@@ -81,7 +82,7 @@ const (
 	same        = "same"
 	better      = "better"
 	worse       = "worse"
-	notCompared = "not compared" // a response time of an OVERLOADED run
+	notCompared = "not compared" // a response time of an OVERLOADED run, or of another kind of loop
 )
 
 // figure is something that is compared.
@@ -89,7 +90,7 @@ type figure struct {
 	name     string
 	higher   bool // is better
 	response bool // a response time, in an open loop
-	loop     bool // only an open loop has it
+	loop     bool // of interest only where a loop is open
 	of       func(r *repeat, operation string) float64
 }
 
@@ -106,10 +107,11 @@ var figures = func() []figure {
 	}
 	for _, p := range percentiles[:2] {
 		all = append(all, figure{name: "service " + p + " µs", loop: true, of: func(r *repeat, operation string) float64 {
-			if r.Loop == nil {
-				return 0
+			if r.Loop.isOpen() {
+				f := r.Loop.Service[operation]
+				return f.percentile(p)
 			}
-			f := r.Loop.Service[operation]
+			f, _ := r.operation(operation) // latencies of a closed loop are service times
 			return f.percentile(p)
 		}})
 	}
@@ -146,14 +148,20 @@ func (c *compareCommand) Run(env *harness.Environment) error {
 	return nil
 }
 
-// compare compares the workloads that both sets have.
+// compare compares the workloads that both sets have. One that the new set lacks is lost.
 func compare(old, now *runSet) (*comparison, error) {
 	c := &comparison{V: 1, Old: old.name, New: now.name, Settings: []settingChange{}}
+	common := false
 	for _, workload := range old.workloads() {
 		before, after := old.repeats(workload), now.repeats(workload)
 		if len(after) == 0 {
+			if row, ok := figures[0].compare(allName, before, after); ok {
+				row.Workload = workload
+				c.Rows = append(c.Rows, row)
+			}
 			continue
 		}
+		common = true
 		a, b := old.settings(workload), now.settings(workload)
 		names := maps.Clone(a)
 		maps.Copy(names, b)
@@ -167,7 +175,7 @@ func compare(old, now *runSet) (*comparison, error) {
 				c.Notes = append(c.Notes, fmt.Sprintf("%s: interrupted in %s: %s", workload, set.name, harness.Plural(n, "run")))
 			}
 		}
-		for _, operation := range before[0].names() {
+		for _, operation := range namesOf(slices.Concat(before, after)) {
 			if row, ok := compareErrors(operation, before, after); ok {
 				row.Workload = workload
 				c.Rows = append(c.Rows, row)
@@ -180,87 +188,116 @@ func compare(old, now *runSet) (*comparison, error) {
 			}
 		}
 	}
-	if len(c.Rows) == 0 {
+	for _, workload := range now.workloads() {
+		if len(old.repeats(workload)) == 0 {
+			c.Notes = append(c.Notes, fmt.Sprintf("%s: only in %s", workload, now.name))
+		}
+	}
+	if !common {
 		return nil, errors.New("the results have no workload in common: " +
 			strings.Join(old.workloads(), ", ") + " and " + strings.Join(now.workloads(), ", "))
 	}
 	return c, nil
 }
 
-// errorsFigure is the name of the figure that counts operations that failed.
-const errorsFigure = "errors"
-
-// compareErrors compares the errors of an operation; not ok if there are none on either side.
-func compareErrors(operation string, before, after []repeat) (row comparedRow, ok bool) {
-	count := func(all []repeat) (s spread, sum float64) {
-		var values []float64
-		for i := range all {
-			f, _ := all[i].operation(operation)
-			values = append(values, float64(f.Errors))
-			sum += float64(f.Errors)
+// namesOf lists the operations that one of the repetitions has, in the order of tables.
+func namesOf(all []repeat) []string {
+	union := results{Ops: make(map[string]operationFigures)}
+	for i := range all {
+		for name, f := range all[i].Ops {
+			if f != (operationFigures{}) {
+				union.Ops[name] = f
+			}
 		}
-		return newSpread(values), sum
 	}
-	row = comparedRow{Operation: operation, Figure: errorsFigure, Verdict: same}
-	var a, b float64
-	row.Old, a = count(before)
-	row.New, b = count(after)
-	switch {
-	case a == 0 && b == 0:
-		return row, false
-	case a == 0:
-		row.Verdict, row.Percent = worse, 100
-	case b == 0:
-		row.Verdict, row.Percent = better, -100
-	}
-	return row, true
+	return union.names()
 }
 
-// compare compares a figure of an operation; not ok if the old side has none, or if the loops of the
-// new one have no such figure. One that the new side has lost is worse.
-func (f *figure) compare(operation string, before, after []repeat) (row comparedRow, ok bool) {
-	overload := false
+// errorsFigure is the name of the figure that tells how many operations of a hundred failed.
+const errorsFigure = "errors %"
+
+// compareErrors compares the share of an operation that failed; not ok if none did on either side.
+// Errors where there were none are worse, however few.
+func compareErrors(operation string, before, after []repeat) (row comparedRow, ok bool) {
 	values := func(all []repeat) (values []float64) {
 		for i := range all {
-			if x := f.of(&all[i], operation); x > 0 {
+			f, _ := all[i].operation(operation)
+			values = append(values, 100*float64(f.Errors)/float64(max(1, f.Ops+f.Errors)))
+		}
+		return values
+	}
+	row = newComparedRow(operation, errorsFigure, false, values(before), values(after))
+	if row.Old.Max == 0 && row.New.Max > 0 {
+		row.Verdict, row.Percent = worse, 100
+	}
+	return row, row.Old.Max > 0 || row.New.Max > 0
+}
+
+// compare compares a figure of an operation; not ok if the old side has none. One that the new side
+// has lost is worse. A repetition without the operation has a rate, 0, and no latencies.
+func (f *figure) compare(operation string, before, after []repeat) (row comparedRow, ok bool) {
+	overload, open, closed := false, false, false
+	values := func(all []repeat) (values []float64) {
+		some := false
+		for i := range all {
+			x := f.of(&all[i], operation)
+			if x > 0 || f.higher {
 				values = append(values, x)
 			}
+			some = some || x > 0
 			overload = overload || all[i].Loop.is(overloaded)
+			open = open || all[i].Loop.isOpen()
+			closed = closed || !all[i].Loop.isOpen()
+		}
+		if !some {
+			return nil
 		}
 		return values
 	}
 	a, b := values(before), values(after)
 	switch {
-	case len(a) == 0:
+	case len(a) == 0 || f.loop && !open:
 		return row, false
 	case len(b) == 0:
-		// A closed loop has no service times apart.
-		if f.loop && !slices.ContainsFunc(after, func(r repeat) bool { return r.Loop != nil && r.Loop.Kind == openLoop }) {
-			return row, false
-		}
 		row = comparedRow{Operation: operation, Figure: f.name, Old: newSpread(a), Verdict: worse, Percent: 100}
 		if f.higher {
 			row.Percent = -100
 		}
 		return row, true
 	}
-	row = comparedRow{Operation: operation, Figure: f.name, Old: newSpread(a), New: newSpread(b), Verdict: same}
-	row.Percent = harness.Round(100*(row.New.Median/row.Old.Median-1), 2)
+	row = newComparedRow(operation, f.name, f.higher, a, b)
+	switch {
+	case !f.response:
+	case open && closed:
+		row.Verdict, row.Reason = notCompared, "open and closed loop"
+	case overload:
+		row.Verdict, row.Reason = notCompared, overloaded
+	}
+	return row, true
+}
+
+// newComparedRow compares the values that both sides have for a figure.
+func newComparedRow(operation, name string, higher bool, a, b []float64) comparedRow {
+	row := comparedRow{Operation: operation, Figure: name, Old: newSpread(a), New: newSpread(b), Verdict: same}
+	switch {
+	case row.Old.Median > 0:
+		row.Percent = harness.Round(100*(row.New.Median/row.Old.Median-1), 2)
+	case row.New.Median > 0:
+		row.Percent = 100
+	}
 	row.Chance = harness.Round(chance(a, b), 4)
 	apart := row.New.apart(row.Old)
 	if apart == 0 && row.Chance <= unlikely {
 		apart = cmp.Compare(row.New.Median, row.Old.Median)
 	}
 	switch {
-	case overload && f.response:
-		row.Verdict = notCompared
 	case apart == 0:
-	case apart > 0 == f.higher:
+	case apart > 0 == higher:
 		row.Verdict = better
 	default:
 		row.Verdict = worse
 	}
-	return row, true
+	return row
 }
 
 // unlikely is a chance that is small enough to take a difference for one.
@@ -306,12 +343,9 @@ func (r *comparedRow) note() (note string, few bool) {
 	case same:
 		return "no difference seen", false
 	case notCompared:
-		return "not compared: " + overloaded, false
+		return "not compared: " + r.Reason, false
 	}
-	switch {
-	case r.Figure == errorsFigure:
-		return r.Verdict, false
-	case r.New.N == 0:
+	if r.New.N == 0 {
 		return "lost  " + r.Verdict, false
 	}
 	note = fmt.Sprintf("%+.1f %%  %s", r.Percent, r.Verdict)
@@ -345,6 +379,9 @@ func formatSpread(s spread) string {
 	if s.N < 2 {
 		return "?"
 	}
+	if s.Median == 0 && s.Max > 0 {
+		return "over 100 %"
+	}
 	return fmt.Sprintf("%.1f %%", 100*s.half())
 }
 
@@ -358,7 +395,7 @@ func (c *comparison) failed(percent float64) error {
 		}
 		switch {
 		case r.Verdict != worse:
-		case r.Figure == errorsFigure:
+		case r.Figure == errorsFigure && r.Old.Median == 0:
 			failed = append(failed, fmt.Sprintf("%s %s errors", r.Workload, r.Operation))
 		case r.New.N == 0:
 			failed = append(failed, fmt.Sprintf("%s %s %s lost", r.Workload, r.Operation, r.Figure))

@@ -157,6 +157,96 @@ func TestCompareLost(t *testing.T) {
 	wants(t, s.errOut.String(), "read read ops/s lost", "read read p99 µs lost", "read read errors")
 }
 
+// TestCompareLostWorkload: a workload that only the old results have is lost; one that only the new ones have is told.
+func TestCompareLostWorkload(t *testing.T) {
+	dir := t.TempDir()
+	old, now := filepath.Join(dir, "old"), filepath.Join(dir, "now")
+	for _, name := range []string{old, now} {
+		writeRun(t, filepath.Join(name, "1.json"), "read", "synced", nil, []float64{100}, []float64{10})
+	}
+	writeRun(t, filepath.Join(old, "2.json"), "ycsb-a", "synced", nil, []float64{100}, []float64{10})
+	s := newSession(t)
+	s.do(t, harness.ExitFailed, "compare", old, now, "--fail-on", "5%")
+	wants(t, s.out.String(), "lost  worse", "1 worse")
+	wants(t, s.errOut.String(), "ycsb-a all ops/s lost")
+	s.do(t, cli.ExitOK, "compare", now, old, "--fail-on", "5%")
+	wants(t, s.out.String(), "ycsb-a: only in "+old)
+}
+
+// TestCompareMoreErrors: a larger share of errors is worse by the bound, as other figures are.
+func TestCompareMoreErrors(t *testing.T) {
+	dir := t.TempDir()
+	old, now := filepath.Join(dir, "old.json"), filepath.Join(dir, "now.json")
+	for name, errors := range map[string]int64{old: 10, now: 30} { // beside 10 operations that succeeded
+		writeRun(t, name, "read", "synced", nil, []float64{100}, []float64{10})
+		changeRun(t, name, func(r *report) {
+			f := r.Ops["read"]
+			f.Errors = errors
+			r.Ops["read"] = f
+		})
+	}
+	s := newSession(t)
+	s.do(t, harness.ExitFailed, "compare", old, now, "--fail-on", "5%")
+	wants(t, s.errOut.String(), "read read errors % +50.0 %")
+	s.do(t, cli.ExitOK, "compare", old, now, "--fail-on", "60%")
+	s.do(t, cli.ExitOK, "compare", now, old, "--fail-on", "5%")
+}
+
+// TestCompareNothingDone: a repetition in which nothing was done has a rate, 0.
+func TestCompareNothingDone(t *testing.T) {
+	dir := t.TempDir()
+	old, now := filepath.Join(dir, "old.json"), filepath.Join(dir, "now.json")
+	p99s := []float64{10, 0, 0, 0, 0}
+	writeRun(t, old, "read", "synced", nil, []float64{1000, 1000, 1000, 1000, 1000}, p99s)
+	writeRun(t, now, "read", "synced", nil, []float64{1000, 0, 0, 0, 0}, p99s)
+	s := newSession(t)
+	s.do(t, harness.ExitFailed, "compare", old, now, "--fail-on", "5%")
+	wants(t, s.errOut.String(), "read read ops/s -100.0 %")
+	wants(t, s.out.String(), "5, 5", "1, 1", "over 100 %")
+	s.do(t, cli.ExitOK, "compare", now, old, "--json", "-")
+	wants(t, s.out.String(), `"change_percent": 100`)
+}
+
+// TestCompareRareOperation: operations that the first repetition lacks are compared too.
+func TestCompareRareOperation(t *testing.T) {
+	dir := t.TempDir()
+	old, now := filepath.Join(dir, "old.json"), filepath.Join(dir, "now.json")
+	for name, rate := range map[string]float64{old: 100, now: 1} {
+		writeRun(t, name, "ycsb-b", "synced", nil, []float64{100, 100, 100, 100, 100}, []float64{10, 10, 10, 10, 10})
+		changeRun(t, name, func(r *report) {
+			for i := range r.Engine.Repeats[1:] {
+				r.Engine.Repeats[1+i].Ops["update"] = operationFigures{Ops: 1, OpsPerS: rate}
+			}
+		})
+	}
+	s := newSession(t)
+	s.do(t, harness.ExitFailed, "compare", old, now, "--fail-on", "5%")
+	wants(t, s.errOut.String(), "ycsb-b update ops/s -99.0 %")
+}
+
+// TestCompareLoops: times of an open and of a closed loop are compared by what calls take.
+func TestCompareLoops(t *testing.T) {
+	dir := t.TempDir()
+	open, closed := filepath.Join(dir, "open.json"), filepath.Join(dir, "closed.json")
+	for _, name := range []string{open, closed} {
+		writeRun(t, name, "read", "synced", nil, []float64{100}, []float64{10})
+	}
+	changeRun(t, open, func(r *report) {
+		r.Engine.Loop.Service["read"] = latencyFigures{P50Micros: 1, P99Micros: 20}
+	})
+	changeRun(t, closed, func(r *report) { r.Engine.Loop = &loopFigures{Kind: closedLoop} })
+	s := newSession(t)
+	s.do(t, cli.ExitOK, "compare", closed, open)
+	wants(t, s.out.String(), "not compared: open and closed loop", "service p99 µs  10.0", "+100.0 %  worse, or chance")
+	s.do(t, cli.ExitOK, "compare", closed, closed)
+	if strings.Contains(s.out.String(), "service") {
+		t.Errorf("a closed loop has service times apart:\n%s", &s.out)
+	}
+	first := &recorded{report: &report{Engine: &engineFigures{Loop: &loopFigures{Kind: openLoop}}}, name: "A"}
+	last := &recorded{report: &report{Engine: &engineFigures{Loop: &loopFigures{Kind: closedLoop}}}, name: "B"}
+	wants(t, latencyCaption([]*recorded{first, last}), "A from when", "B the times of the calls in a closed loop")
+}
+
 // What a run writes can be compared.
 func TestCompareRuns(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "run.json")

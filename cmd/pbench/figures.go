@@ -127,7 +127,7 @@ func newReport(name string, o *measure.Outcome, figures *engineFigures) *report 
 
 // print writes the table of operations.
 func (r *report) print(w io.Writer) {
-	open := r.Engine.Loop != nil && r.Engine.Loop.Kind == openLoop
+	open := r.Engine.Loop.isOpen()
 	headings := []string{"<operation", "count", "ops/s", "MiB/s", "mean µs", "p50 µs", "p99 µs", "p99.9 µs", "max µs", "errors"}
 	if open {
 		headings = []string{"<operation", "count", "ops/s", "MiB/s", "service p50", "p99", "p99.9", "max", "response p50", "p99", "p99.9", "max", "errors"}

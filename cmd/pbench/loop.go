@@ -76,6 +76,9 @@ func (l *loopFigures) is(verdict string) bool {
 	return l != nil && slices.Contains(l.Verdicts, verdict)
 }
 
+// isOpen reports whether latencies are response times.
+func (l *loopFigures) isOpen() bool { return l != nil && l.Kind == openLoop }
+
 // print writes the rates, the lag and the verdicts as lines.
 func (l *loopFigures) print(w io.Writer) {
 	if l.Kind == closedLoop {

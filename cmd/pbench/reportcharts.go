@@ -148,10 +148,17 @@ var byteSteps = func() (steps []float64) {
 }()
 
 func latencyCaption(runs []*recorded) string {
-	if runs[0].report.Engine.Loop != nil && runs[0].report.Engine.Loop.Kind == openLoop {
-		return "Of each second, from when operations were due to their ends."
+	caption := func(r *recorded) string {
+		if r.report.Engine.Loop.isOpen() {
+			return "from when operations were due to their ends"
+		}
+		return "the times of the calls in a closed loop, which leave out who would have waited"
 	}
-	return "Of each second: the times of the calls in a closed loop, which leave out who would have waited."
+	text := caption(runs[0])
+	if last := runs[len(runs)-1]; caption(last) != text {
+		text = runs[0].label(text) + "; " + last.label(caption(last))
+	}
+	return "Of each second: " + text + "."
 }
 
 // ofSecond returns what a second has about operations of a kind.
