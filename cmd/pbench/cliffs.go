@@ -48,9 +48,6 @@ type cliffRow struct {
 
 // runCliffs measures the shapes of workload.Cliffs on a store of its own.
 func (r *runCommand) runCliffs(ctx context.Context, env *harness.Environment) error {
-	if r.DB != "" || r.Mix != nil || r.Keys != nil || r.Out != "" || r.Report != "" || r.Generator != "" {
-		return harness.Usagef("%s makes its own store and documents: of the flags it takes --docs, --partitions and --json", workload.QueryCliffs)
-	}
 	n := defaultCliffDocs
 	if r.Docs > 0 {
 		n = r.Docs.Int()

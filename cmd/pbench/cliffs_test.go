@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 
 	"github.com/cleavestore/cleave/internal/cli"
@@ -33,5 +34,18 @@ func TestRunQueryCliffs(t *testing.T) {
 	for _, wrong := range [][]string{{"--docs", "10"}, {"--generator", "food"}, {"--mix", "read=1"}} {
 		s.do(t, cli.ExitUsage, append([]string{"run", "--workload", "query-cliffs"}, wrong...)...)
 		wants(t, s.errOut.String(), "query-cliffs")
+	}
+}
+
+// TestOwnStoresTakeFewFlags: a workload that makes its own stores refuses each flag that it would ignore.
+func TestOwnStoresTakeFewFlags(t *testing.T) {
+	s := newSession(t)
+	for _, name := range []string{workload.QueryCliffs, workload.Stalls} {
+		for _, flag := range []string{"--fail-if=all.p50>1ns", "--rate=5k", "--count=3", "--split-at=1s", "--throughput=400", "--ttl=5s", "--profile=cpu", "--durability=buffered",
+			"--closed", "--spin", "--seed=2", "--warmup=1s", "--memory-budget=64MiB", "--index", "--out=x", "--report=x.html"} {
+			s.do(t, cli.ExitUsage, "run", "--docs", "10", "--workload", name, flag)
+			given, _, _ := strings.Cut(flag, "=")
+			wants(t, s.errOut.String(), name+" makes its own stores", "not "+given)
+		}
 	}
 }

@@ -11,6 +11,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/alecthomas/kong"
+
 	"github.com/cleavestore/cleave/internal/harness"
 	"github.com/cleavestore/cleave/internal/humanize"
 	"github.com/cleavestore/cleave/internal/measure"
@@ -75,7 +77,10 @@ Examples:
 }
 
 // Run runs a workload.
-func (r *runCommand) Run(ctx context.Context, env *harness.Environment) (err error) {
+func (r *runCommand) Run(ctx context.Context, parsed *kong.Context, env *harness.Environment) (err error) {
+	if err = r.checkFlags(parsed); err != nil {
+		return err
+	}
 	if r.Workload == workload.QueryCliffs {
 		return r.runCliffs(ctx, env)
 	}

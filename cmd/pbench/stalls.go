@@ -102,9 +102,6 @@ func (m *stallMeter) slow(e engine.SlowCallEvent) {
 // runStalls measures how long writes are held up, in loads, at a part of the highest rate
 // and around splits, on stores of its own.
 func (r *runCommand) runStalls(ctx context.Context, env *harness.Environment) error {
-	if r.DB != "" || r.Mix != nil || r.Keys != nil || r.Out != "" || r.Report != "" || r.Generator != "" {
-		return harness.Usagef("%s makes its own stores and documents: of the flags it takes --docs, --partitions, --duration and --json", workload.Stalls)
-	}
 	d, err := r.stallDuration()
 	if err != nil {
 		return err
