@@ -20,7 +20,7 @@ import (
 type demoCommand struct {
 	Docs         harness.Count      `default:"250k" placeholder:"N" help:"Number of documents to load, as far as they go in 7 s; default ${default}."`
 	JSON         harness.JSONOutput `name:"json" placeholder:"FILE" help:"Write the figures of the run as JSON; - is standard output, in place of the table."`
-	Report       string             `placeholder:"FILE" help:"Draw the run as a page of HTML."`
+	Report       harness.OutputFile `placeholder:"FILE" help:"Draw the run as a page of HTML."`
 	MemoryBudget harness.ByteCount  `default:"256MiB" placeholder:"SIZE" help:"Memory that the engine may use for write buffers and scratch; default ${default}."`
 	Seed         uint64             `default:"1" placeholder:"N" help:"Seed of documents and operations; default ${default}."`
 }
@@ -62,13 +62,10 @@ func (d *demoCommand) Run(ctx context.Context, env *harness.Environment) error {
 func (d *demoCommand) runIn(ctx context.Context, env *harness.Environment, dir string, g *workload.Generator, n int64) (err error) {
 	r := runFlags{loopFlags: loopFlags{Workers: demoWorkers, Warmup: demoWarmup}, Duration: demoRunTime, SplitAt: []time.Duration{demoSplitAt}, Count: 1, JSON: d.JSON, Report: d.Report, brief: true}
 	engine := harness.EngineFlags{MemoryBudget: d.MemoryBudget}
-	if err = r.outsideStores(); err != nil {
+	defer r.discard()
+	if err = r.openOutputs(); err != nil {
 		return err
 	}
-	if err = r.JSON.Open(); err != nil {
-		return err
-	}
-	defer r.JSON.Discard()
 	if err = engine.Durability.UnmarshalText([]byte("synced")); err != nil {
 		return err
 	}
@@ -127,8 +124,8 @@ func (d *demoCommand) runIn(ctx context.Context, env *harness.Environment, dir s
 		}
 		fmt.Fprintln(env.Stdout, reached(&result, rep))
 		more := "More: pbench --report demo.html draws this run; pbench run --help measures your way."
-		if d.Report != "" {
-			more = "More: open " + d.Report + " in a browser; pbench run --help measures your way."
+		if report := d.Report.String(); report != "" {
+			more = "More: open " + report + " in a browser; pbench run --help measures your way."
 		}
 		fmt.Fprintln(env.Stdout, more)
 	}

@@ -3,15 +3,15 @@ package main
 import (
 	"bytes"
 	"context"
-	"os"
+	"io"
 
 	"github.com/cleavestore/cleave/internal/harness"
 )
 
 type reportCommand struct {
-	Dir    string `arg:"" type:"existingdir" help:"Directory of pbench run --out."`
-	Beside string `arg:"" optional:"" type:"existingdir" help:"A second one, which is drawn over the first and compared with it."`
-	HTML   string `name:"html" default:"report.html" placeholder:"FILE" help:"Where the page goes; - is standard output; default ${default}."`
+	Dir    string             `arg:"" type:"existingdir" help:"Directory of pbench run --out."`
+	Beside string             `arg:"" optional:"" type:"existingdir" help:"A second one, which is drawn over the first and compared with it."`
+	HTML   harness.OutputFile `name:"html" default:"report.html" placeholder:"FILE" help:"Where the page goes; - is standard output; default ${default}."`
 }
 
 // Help returns what follows the short help.
@@ -32,14 +32,15 @@ func (c *reportCommand) Run(_ context.Context, env *harness.Environment) error {
 	if c.Beside != "" {
 		dirs = append(dirs, c.Beside)
 	}
-	if err := harness.OutsideStores("--html", c.HTML); err != nil {
+	if err := c.HTML.Open("--html"); err != nil {
 		return err
 	}
-	return writeReport(env, c.HTML, dirs...)
+	defer c.HTML.Discard()
+	return writeReport(env, &c.HTML, dirs...)
 }
 
 // writeReport writes the page about one run, or two.
-func writeReport(env *harness.Environment, name string, dirs ...string) error {
+func writeReport(env *harness.Environment, to *harness.OutputFile, dirs ...string) error {
 	var runs []*recorded
 	for i, dir := range dirs {
 		r, err := readRecorded(dir)
@@ -55,13 +56,12 @@ func writeReport(env *harness.Environment, name string, dirs ...string) error {
 	if err := drawReport(&b, runs); err != nil {
 		return err
 	}
-	if name == "-" {
-		_, err := env.Stdout.Write(b.Bytes())
+	err := to.Write(env.Stdout, func(w io.Writer) error {
+		_, err := b.WriteTo(w)
 		return err
+	})
+	if err == nil && to.String() != "-" {
+		env.Notef("the report is in %s", to)
 	}
-	if err := os.WriteFile(name, b.Bytes(), 0o666); err != nil {
-		return err
-	}
-	env.Notef("the report is in %s", name)
-	return nil
+	return err
 }

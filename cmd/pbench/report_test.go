@@ -182,8 +182,30 @@ func TestRunReport(t *testing.T) {
 	wants(t, string(text), "pbench run --docs 500", "No operation failed")
 	s.do(t, harness.ExitFailed, "run", "--docs", "500", "--generator", "small", "--closed", "--ops", "2000", "--warmup", "0s", "--report", filepath.Join(file, "x"))
 	wants(t, s.errOut.String(), "--report")
+	if s.out.Len() > 0 {
+		t.Errorf("the run began:\n%s", &s.out)
+	}
 	s.do(t, harness.ExitFailed, "report", t.TempDir())
 	wants(t, s.errOut.String(), "pbench run --out")
+}
+
+// TestRunOutputs: the figures are written beside a page, and where a profile cannot be written.
+func TestRunOutputs(t *testing.T) {
+	dir := t.TempDir()
+	s := newSession(t)
+	run := []string{"run", "--docs", "500", "--generator", "small", "--closed", "--ops", "500", "--warmup", "0s", "--json"}
+	drawn, profiled := filepath.Join(dir, "drawn.json"), filepath.Join(dir, "profiled.json")
+	s.do(t, cli.ExitOK, append(run, drawn, "--report", filepath.Join(dir, "r.html"))...)
+	if err := os.Mkdir(filepath.Join(dir, "heap.pprof"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	s.do(t, harness.ExitFailed, append(run, profiled, "--profile", "heap", "--profile-out", dir)...)
+	wants(t, s.errOut.String(), "heap.pprof")
+	for _, name := range []string{drawn, profiled} {
+		if _, err := readReport(name); err != nil {
+			t.Error(err)
+		}
+	}
 }
 
 // TestReportOfKilled: the series of a run that was killed ends within a line, and is read up

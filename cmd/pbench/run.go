@@ -34,7 +34,7 @@ type runFlags struct {
 	Count           int                `default:"1" placeholder:"N" help:"Repeat so often, for pbench compare to see the spread; default ${default}."`
 	Out             string             `placeholder:"DIR" help:"Write the results to a new directory: run.json, series.ndjson, latency.hlog, bench.txt, profiles."`
 	JSON            harness.JSONOutput `name:"json" placeholder:"FILE" help:"Write the figures as JSON; - is standard output, in place of the table."`
-	Report          string             `placeholder:"FILE" help:"Draw the run as a page of HTML: see pbench report."`
+	Report          harness.OutputFile `placeholder:"FILE" help:"Draw the run as a page of HTML: see pbench report."`
 	FailIf          conditions         `placeholder:"WHEN" help:"Exit with status 1 if one of these holds, such as all.p99>5ms,read.max>50ms."`
 	Profile         profileKinds       `placeholder:"KINDS" help:"Take profiles, a list of cpu, heap, mutex, and print the top functions."`
 	brief           bool               // print what a newcomer wants to know
@@ -97,13 +97,10 @@ func (r *runCommand) Run(ctx context.Context, parsed *kong.Context, env *harness
 	if err := r.TargetFlags.Check(); err != nil {
 		return err
 	}
-	if err := r.outsideStores(r.DB); err != nil {
+	defer r.discard()
+	if err := r.openOutputs(r.DB); err != nil {
 		return err
 	}
-	if err := r.JSON.Open(r.DB); err != nil {
-		return err
-	}
-	defer r.JSON.Discard()
 	r.settle(r.Closed)
 	r.Expiring = r.TTL > 0
 	return r.With(ctx, env, r.JSON.ReplacesText(), func(t *harness.Target) error {
@@ -178,25 +175,37 @@ func (r *runFlags) check(w workload.Workload) error {
 	return nil
 }
 
-// outsideStores refuses to write results into a store, also into that of the run.
-func (r *runFlags) outsideStores(dirs ...string) error {
-	return errors.Join(harness.OutsideStores("--out", r.Out, dirs...), harness.OutsideStores("--report", r.Report, dirs...),
-		harness.OutsideStores("--profile-out", r.ProfileOut, dirs...))
+// openOutputs opens the files for results before anything is measured, and refuses to write into a store, also into that of the
+// run.
+func (r *runFlags) openOutputs(dirs ...string) error {
+	if err := errors.Join(harness.OutsideStores("--out", r.Out, dirs...), harness.OutsideStores("--profile-out", r.ProfileOut, dirs...)); err != nil {
+		return err
+	}
+	if err := r.JSON.Open(dirs...); err != nil {
+		return err
+	}
+	return r.Report.Open("--report", dirs...)
+}
+
+// discard closes the files to which nothing was written.
+func (r *runFlags) discard() {
+	r.JSON.Discard()
+	r.Report.Discard()
 }
 
 // measure performs the repetitions, closes the store and delivers the results;
 // none if there are none to tell of.
 func (r *runFlags) measure(ctx context.Context, b *benchmark, engine *harness.EngineFlags) (rep *report, err error) {
-	if r.Report == "" || r.Out != "" {
+	if r.Report.String() == "" || r.Out != "" {
 		return r.perform(ctx, b, engine)
 	}
 	err = harness.InTemporary(func(dir string) error {
-		one := *r
-		one.Out = filepath.Join(dir, "run")
+		r.Out = filepath.Join(dir, "run")
 		var failed error
-		rep, failed = one.perform(ctx, b, engine)
+		rep, failed = r.perform(ctx, b, engine)
 		return failed
 	})
+	r.Out = ""
 	return rep, err
 }
 
@@ -376,7 +385,7 @@ func together(outcomes []*measure.Outcome) *measure.Outcome {
 	return &all
 }
 
-// deliver prints the results and writes the files that were asked for.
+// deliver prints the results and writes the files that were asked for; one that fails does not keep back the others.
 func (r *runFlags) deliver(env *harness.Environment, rep *report, captures []capture, rec *recorder) error {
 	text := env.Stdout
 	if r.JSON.ReplacesText() {
@@ -394,28 +403,24 @@ func (r *runFlags) deliver(env *harness.Environment, rep *report, captures []cap
 			rep.Engine.print(text)
 		}
 	}
+	var errs []error
 	saved := cmp.Or(r.ProfileOut, r.Out)
 	for i := range captures {
-		if err := captures[i].printTop(text, topFunctions/len(captures)); err != nil {
-			return err
-		}
+		errs = append(errs, captures[i].printTop(text, topFunctions/len(captures)))
 		if saved != "" {
-			if err := captures[i].save(saved); err != nil {
-				return err
-			}
+			errs = append(errs, captures[i].save(saved))
 		}
 	}
 	if rec != nil {
-		if err := rec.finish(rep); err != nil {
-			return err
-		}
-		if r.Report != "" {
-			if err := writeReport(env, r.Report, r.Out); err != nil {
-				return fmt.Errorf("--report: %w", err)
+		err := rec.finish(rep)
+		if err == nil && r.Report.String() != "" {
+			if err = writeReport(env, &r.Report, r.Out); err != nil {
+				err = fmt.Errorf("--report: %w", err)
 			}
 		}
+		errs = append(errs, err)
 	}
-	return r.JSON.Write(env, rep)
+	return errors.Join(append(errs, r.JSON.Write(env, rep))...)
 }
 
 // topFunctions is how many lines the profiles take together.
