@@ -51,6 +51,23 @@ func TestReopen(t *testing.T) {
 	}
 }
 
+// TestReopenAfterShutdown: a program that closes the store which it was given is started again.
+func TestReopenAfterShutdown(t *testing.T) {
+	t.Parallel()
+	s := cleavetest.New(t)
+	put(t, s.Container("c", "/k"), "x")
+	before := s.DB()
+	if err := before.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if again := s.DB(); again == before || again.Closed() {
+		t.Fatal("DB did not open the store again")
+	}
+	if !has(t, s.Container("c", "/k"), "x") {
+		t.Error("the item is gone")
+	}
+}
+
 // TestKill: a killed process loses nothing that was acknowledged, and its handles are dead.
 func TestKill(t *testing.T) {
 	t.Parallel()

@@ -107,8 +107,8 @@ func (s *Store) Options() *engine.Options {
 	return &o
 }
 
-// DB returns the open store. It opens the store if it is not: at first, and after Close,
-// Kill and CutPower. If that fails, the test ends: Open returns the error.
+// DB returns the open store. It opens the store if it is not: at first, after Close, Kill and
+// CutPower, and after the program has closed what DB returned. If that fails, the test ends: Open returns the error.
 func (s *Store) DB() *engine.DB {
 	s.t.Helper()
 	db, err := s.Open(context.Background())
@@ -125,7 +125,7 @@ func (s *Store) Open(ctx context.Context) (*engine.DB, error) {
 	s.mu.Lock()
 	db, on := s.db, s.life
 	s.mu.Unlock()
-	if db != nil {
+	if db != nil && !db.Closed() {
 		return db, nil
 	}
 	db, err := engine.Open(ctx, s.Dir(), s.Options())
