@@ -135,6 +135,12 @@ func execute(ctx context.Context, args []string) int {
 		return 0
 	}
 	chosen, err := choose(all, *stores, func(c candidate) string { return c.name })
+	if err == nil {
+		err = checkFlags(flags)
+	}
+	if err == nil && *page != "" && *steps != "" {
+		err = errors.New("-page runs all workloads: -workloads does not go with it")
+	}
 	if err == nil && flags.NArg() > 0 {
 		err = fmt.Errorf("unexpected argument %q", flags.Arg(0))
 	}
@@ -165,6 +171,29 @@ func execute(ctx context.Context, args []string) int {
 		return 1
 	}
 	return 0
+}
+
+// checkFlags refuses numbers and times below 0.
+func checkFlags(flags *flag.FlagSet) (err error) {
+	flags.Visit(func(f *flag.Flag) {
+		g, ok := f.Value.(flag.Getter)
+		if !ok {
+			return
+		}
+		negative := false
+		switch x := g.Get().(type) {
+		case int:
+			negative = x < 0
+		case int64:
+			negative = x < 0
+		case time.Duration:
+			negative = x < 0
+		}
+		if negative {
+			err = fmt.Errorf("-%s cannot be negative", f.Name)
+		}
+	})
+	return err
 }
 
 // choose returns those of all that a list names, in the order of all.
@@ -198,7 +227,8 @@ type run struct {
 }
 
 // measure does the steps, prints the tables, and writes them and the samples to files of a
-// name.
+// name. Those of a run that was interrupted or failed have the name of an unfinished one, so that the results
+// of the last whole run stay.
 func (c run) measure(ctx context.Context, name string, plan []step) (r *report, err error) {
 	if err := os.MkdirAll(c.out, 0o755); err != nil {
 		return nil, err
@@ -215,6 +245,9 @@ func (c run) measure(ctx context.Context, name string, plan []step) (r *report, 
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	d := &runner{scale: c.scale, candidates: c.candidates, dir: dir, log: os.Stderr}
 	failed := d.run(ctx, plan)
+	if failed != nil {
+		name += "-unfinished"
+	}
 	machine := measure.DescribeMachine(dir)
 	machine.Revision = revision()
 	r = newReport(c.command, machine, c.scale, c.candidates, d.samples)
