@@ -131,9 +131,14 @@ type build struct {
 	docs     int
 }
 
-// make compiles the tests of packages: of a commit, or of the work tree ("").
-func (b *build) make(ctx context.Context, rev string, packages []string) error {
-	if err := os.Mkdir(b.dir, 0o700); err != nil {
+// make compiles the tests of packages: of a commit, or of the work tree (""). If it fails, no checkout is left.
+func (b *build) make(ctx context.Context, rev string, packages []string) (err error) {
+	defer func() {
+		if err != nil {
+			b.remove()
+		}
+	}()
+	if err = os.Mkdir(b.dir, 0o700); err != nil {
 		return err
 	}
 	root, err := command(ctx, "", "git", "rev-parse", "--show-toplevel")
@@ -143,13 +148,13 @@ func (b *build) make(ctx context.Context, rev string, packages []string) error {
 	root = strings.TrimSpace(root)
 	if rev != "" {
 		tree := filepath.Join(b.dir, "tree")
-		if _, err := command(ctx, root, "git", "worktree", "add", "--quiet", "--detach", tree, rev); err != nil {
+		if _, err = command(ctx, root, "git", "worktree", "add", "--quiet", "--detach", tree, rev); err != nil {
 			return err
 		}
 		root, b.worktree = tree, tree
 	}
 	for _, pkg := range packages {
-		if _, err := command(ctx, root, "go", "test", "-c", "-trimpath", "-o", b.binary(pkg), pkg); err != nil {
+		if _, err = command(ctx, root, "go", "test", "-c", "-trimpath", "-o", b.binary(pkg), pkg); err != nil {
 			return err
 		}
 	}

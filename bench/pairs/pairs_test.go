@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -106,5 +107,27 @@ func TestVerdicts(t *testing.T) {
 		if (slower == 1) != (c.verdict == "slower") || strings.Contains(out.String(), "unclear") != (c.verdict == "unclear") || !strings.Contains(out.String(), "only one of the builds has engine New") {
 			t.Errorf("%s: %d slower\n%s", c.name, slower, &out)
 		}
+	}
+}
+
+// TestFailedBuild: a build that fails leaves no checkout in the repository.
+func TestFailedBuild(t *testing.T) {
+	t.Chdir(t.TempDir())
+	git := func(args ...string) string {
+		out, err := command(t.Context(), "", "git", args...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	git("init", "--quiet")
+	git("-c", "user.name=test", "-c", "user.email=test@localhost", "commit", "--quiet", "--allow-empty", "-m", "empty")
+	before := git("worktree", "list")
+	b := &build{dir: filepath.Join(t.TempDir(), "old")}
+	if err := b.make(t.Context(), "HEAD", []string{"./wal"}); err == nil {
+		t.Error("a package that is not there was built")
+	}
+	if now := git("worktree", "list"); now != before {
+		t.Errorf("worktrees:\n%sat first:\n%s", now, before)
 	}
 }
