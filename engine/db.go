@@ -78,9 +78,10 @@ type DB struct {
 	renewal   renewal // of a read-only store
 	unsampled uint32  // loadstats.Every-1
 
-	dropped wal.Dropped // what replay left out of the log
-	bearing bool        // what cannot be read is set aside: see lsm/aside.go
-	short   bool        // the reserve file was removed to open the store: see internal/storedir
+	foundSeq uint64      // the newest sequence when the store was opened
+	dropped  wal.Dropped // what replay left out of the log
+	bearing  bool        // what cannot be read is set aside: see lsm/aside.go
+	short    bool        // the reserve file was removed to open the store: see internal/storedir
 
 	marks    seqtime.Marks
 	stamps   timestamp.Source

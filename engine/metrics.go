@@ -43,7 +43,7 @@ func (db *DB) metricsIn(set *metricset.Set) metrics.Snapshot {
 		set.Fields("metric", &s.Log)
 		set.Histogram("cleave_log_sync_duration_seconds", db.log.SyncTimes())
 		metricset.Add(set, "cleave_log_carried_bytes_total", s.CarriedBytes)
-		metricset.Add(set, "cleave_sequences_total", s.LastSeq)
+		metricset.Add(set, "cleave_sequences_total", s.LastSeq-db.foundSeq)
 	}
 	db.addContainers(set, &s)
 	return set.Snapshot(now, db.opened)

@@ -226,3 +226,22 @@ func TestMetricsClosed(t *testing.T) {
 		t.Errorf("a closed store: %+v", m)
 	}
 }
+
+// TestSequencesBeginAtZero: the sequences of earlier lives of a store are none of what exporters say began at 0 when it was opened.
+func TestSequencesBeginAtZero(t *testing.T) {
+	fs := vfs.NewMem()
+	for life, writes := range []int{5, 0, 3} {
+		db, err := Open(t.Context(), "mem", testOptions(fs))
+		must(t, err)
+		c, err := db.EnsureContainer(t.Context(), "c", ContainerDef{PartitionKey: []string{"/k"}})
+		must(t, err)
+		for i := range writes {
+			must(t, second(c.Upsert(t.Context(), fmt.Appendf(nil, `{"id":"%d","k":"a"}`, i), nil)))
+		}
+		m := db.Metrics()
+		if got, ok := m.Value("cleave_sequences_total"); !ok || got != float64(writes) {
+			t.Errorf("life %d: %v sequences, want %d", life, got, writes)
+		}
+		must(t, db.Close())
+	}
+}

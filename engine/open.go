@@ -105,7 +105,8 @@ func (db *DB) open(ctx context.Context) error {
 	}
 	e := state.Edit()
 	e.Clean, e.Intents = false, nil
-	e.LastSeq, e.SeqLimit = nextSeq-1, nextSeq+sequenceReserve
+	db.foundSeq = nextSeq - 1
+	e.LastSeq, e.SeqLimit = db.foundSeq, nextSeq+sequenceReserve
 	e.LogFirst, e.LogClosed = recovery.Begins(), recovery.Closed
 	if err = db.storeManifest.dir.Edit(state, e); err != nil {
 		return err

@@ -111,7 +111,7 @@ var catalogue = []*Desc{
 	{"cleave_cold_reads_total", Counter, "reads", "Reads of segment pages that were not known to be in memory", nil, storage, "If it is a large part of the reads, the store is larger than memory. Where io_uring is forbidden, set `GOMAXPROCS` to four times the number of cores."},
 	{"cleave_cold_wait_seconds_total", Counter, Seconds, "How long these reads took altogether", nil, storage, "Divided by `cleave_cold_reads_total` it is the read latency of the device."},
 	{"cleave_cached_bytes", Gauge, Bytes, "Documents that are kept decoded because they are read often", nil, storage, ""},
-	{"cleave_sequences_total", Counter, "sequences", "The newest sequence of the store; it does not begin at 0 when the store is opened", nil, storage, ""},
+	{"cleave_sequences_total", Counter, "sequences", "Sequences that the store has given to writes since it was opened", nil, storage, ""},
 
 	{"cleave_snapshots", Gauge, "sequences", "Sequences that snapshots, scans and transactions hold", nil, readers, ""},
 	{"cleave_oldest_snapshot_seconds", Gauge, Seconds, "Age of the oldest of them, 0 if there is none", nil, readers, "Close snapshots, and end loops that stand still: they keep overwritten versions on the disk."},
