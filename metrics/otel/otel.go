@@ -7,9 +7,10 @@
 //     calls, their time, and quantiles since the store was opened.
 //
 // Names are those of package metrics in the style of OpenTelemetry: cleave_reads_total is
-// cleave.reads, cleave_log_written_bytes_total is cleave.log_written with the unit By. An
-// exporter that writes for Prometheus turns them back. docs/metrics.md says what each
-// metric means.
+// cleave.reads, cleave_log_written_bytes_total is cleave.log_written with the unit By. Labels
+// are attributes with cleave. before their name. The alerts and the dashboard for Prometheus take the names and labels
+// of package metrics: those that an exporter of OpenTelemetry writes for Prometheus need not be the same.
+// docs/metrics.md says what each metric means.
 package cleaveotel
 
 import (
@@ -42,7 +43,7 @@ func Unit(d *metrics.Desc) string {
 		return "s"
 	case metrics.Bytes:
 		return "By"
-	case metrics.Ratio, metrics.Flag:
+	case metrics.Ratio:
 		return "1"
 	}
 	return "{" + strings.ReplaceAll(string(d.Unit), " ", "_") + "}"

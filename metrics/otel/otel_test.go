@@ -163,3 +163,13 @@ func ExampleNewProducer() {
 	}
 	// Output: Whether the store takes no writes because a write or sync of its log or a manifest failed 0
 }
+
+// TestUnitOfFlags: exporters that write for Prometheus add _ratio to the names of gauges with the unit 1, which flags do not have.
+func TestUnitOfFlags(t *testing.T) {
+	if unit := cleaveotel.Unit(metrics.Find("cleave_failed")); unit != "{flag}" {
+		t.Errorf("the unit of cleave_failed is %q", unit)
+	}
+	if unit := cleaveotel.Unit(metrics.Find("cleave_write_pressure_ratio")); unit != "1" {
+		t.Errorf("the unit of cleave_write_pressure_ratio is %q", unit)
+	}
+}
