@@ -59,7 +59,13 @@ func Run(name string, grammar any, args []string, options ...kong.Option) error 
 	for _, n := range parser.Model.Children { // help that several programs share
 		n.Detail = strings.ReplaceAll(n.Detail, "PROGRAM", name)
 	}
+	out := &helpWriter{Writer: parser.Stdout}
+	parser.Stdout = out
 	parsed, err := parser.Parse(args)
+	parser.Stdout = out.Writer
+	if out.err != nil {
+		return out.err
+	}
 	if helped {
 		return nil
 	}
@@ -77,6 +83,19 @@ func Run(name string, grammar any, args []string, options ...kong.Option) error 
 		usage.hint = "See " + commandName(parser, parsed) + " --help."
 	}
 	return showArguments(err, args)
+}
+
+// helpWriter remembers that help could not be written, which is no wrong usage.
+type helpWriter struct {
+	io.Writer
+	err error
+}
+
+// Write implements io.Writer.
+func (h *helpWriter) Write(p []byte) (int, error) {
+	n, err := h.Writer.Write(p)
+	h.err = errors.Join(h.err, err)
+	return n, err
 }
 
 // noValue is how the parser says that what follows a flag, without a =, looks
