@@ -8,12 +8,14 @@ import (
 
 	"github.com/cleavestore/cleave/internal/copypass"
 	"github.com/cleavestore/cleave/internal/exec"
+	"github.com/cleavestore/cleave/internal/expiry"
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/jobtrace"
 	"github.com/cleavestore/cleave/internal/jsondoc"
 	"github.com/cleavestore/cleave/internal/lifetime"
 	"github.com/cleavestore/cleave/internal/lockorder"
 	"github.com/cleavestore/cleave/internal/locks"
+	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/internal/pins"
 	"github.com/cleavestore/cleave/internal/writebatch"
 )
@@ -70,9 +72,9 @@ type CollisionError = copypass.CollisionError
 // containers must hold JSON. dst must have a DefaultTTL if the container has one. dst
 // must not have unique keys or be replicated, and neither may have random suffixes.
 // Otherwise the error is ErrInvalid. Two items with one id that would get one key are a
-// *CollisionError, with which the job ends. If dst refuses an item, for its size or key,
-// it ends with that error. After such an error the item can be changed or deleted, and
-// CopyTo called again.
+// *CollisionError, with which the job ends. This is so too for one that has expired, as long
+// as it may not be dropped. If dst refuses an item, for its size or key, it ends with that
+// error. After such an error the item can be changed or deleted, and CopyTo called again.
 //
 // Errors: ErrExists if there is a container of this name that is not an unfinished copy
 // of this one with this key, or if another job writes to it; ErrCopying and ErrCopied if
@@ -299,8 +301,7 @@ func (db *DB) endCopies(dropped *Container) {
 type copyEnds struct{ p *CopyJob }
 
 func (e copyEnds) Snapshot(ctx context.Context) (copySnapshot, error) {
-	s, err := e.p.src.snapshot(ctx, pins.Copy)
-	return copySnapshot{copyView{e.p.db, s}, s}, err
+	return e.p.src.copySnapshot(ctx)
 }
 
 func (e copyEnds) Items() (n int64) {
@@ -311,7 +312,9 @@ func (e copyEnds) Items() (n int64) {
 }
 
 func (e copyEnds) Open() (copypass.Source, copypass.Destination, func()) {
-	src, dst := copySource{e.p.src, requests.Get().(*request)}, copyDestination{copyView{e.p.db, e.p.dst}, e.p.dst, requests.Get().(*request), requests.Get().(*request)}
+	opts := &e.p.db.opts
+	purge := expiry.Purgeable(e.p.db.opened, opts.clock(), opts.elapsed(), opts.ExpiryGrace)
+	src, dst := copySource{e.p.src, requests.Get().(*request), purge}, copyDestination{e.p.dst, requests.Get().(*request), requests.Get().(*request)}
 	return src, dst, func() {
 		src.r.release()
 		dst.r.release()
@@ -352,10 +355,40 @@ func copiedItem(it *Item, err error) (copypass.Item, bool, error) {
 	return out, err == nil, err
 }
 
+// copySnapshot implements copypass.Held. By it nothing has expired. While throughput is consumed
+// it waits.
+type copySnapshot struct{ s *Snapshot }
+
+// copySnapshot takes a snapshot of the container for a copy.
+func (c *Container) copySnapshot(ctx context.Context) (copySnapshot, error) {
+	s, err := c.snapshot(ctx, pins.Copy)
+	if err != nil {
+		return copySnapshot{}, err
+	}
+	s.past = lifetime.Nothing
+	return copySnapshot{s}, nil
+}
+
+func (v copySnapshot) Seq() uint64  { return v.s.seq }
+func (v copySnapshot) Close() error { return v.s.Close() }
+
+func (v copySnapshot) Read(ctx context.Context, key PartitionKey, id string, buf []byte) (copypass.Item, bool, error) {
+	var it Item
+	err := v.s.c.db.patiently(ctx, func() (err error) {
+		it, err = v.s.read(ctx, key, id, mayWait, buf)
+		return err
+	})
+	return copiedItem(&it, err)
+}
+
+func (v copySnapshot) Scan(ctx context.Context, key PartitionKey) iter.Seq2[copypass.Item, error] {
+	return v.copiedItems(ctx, v.s.Scan(ctx, key, IDRange{}, &ScanOptions{waits: true}))
+}
+
 // copiedItems returns the items of a scan as a pass sees them.
-func (v copyView) copiedItems(ctx context.Context, scan iter.Seq2[Item, error]) iter.Seq2[copypass.Item, error] {
+func (v copySnapshot) copiedItems(ctx context.Context, scan iter.Seq2[Item, error]) iter.Seq2[copypass.Item, error] {
 	return func(yield func(copypass.Item, error) bool) {
-		err := v.db.patiently(ctx, func() error {
+		err := v.s.c.db.patiently(ctx, func() error {
 			for it, readErr := range scan {
 				if errors.Is(readErr, ErrThrottled) {
 					return readErr // nothing was read yet: a scan that has begun waits
@@ -372,57 +405,40 @@ func (v copyView) copiedItems(ctx context.Context, scan iter.Seq2[Item, error]) 
 	}
 }
 
-// copyView implements copypass.View for a snapshot or container. While throughput is consumed
-// it waits.
-type copyView struct {
-	db *DB
-	of interface {
-		read(ctx context.Context, key PartitionKey, id string, how admission, buf []byte) (Item, error)
-		Scan(ctx context.Context, key PartitionKey, ids IDRange, o *ScanOptions) iter.Seq2[Item, error]
-	}
-}
-
-func (v copyView) Read(ctx context.Context, key PartitionKey, id string, buf []byte) (copypass.Item, bool, error) {
-	var it Item
-	err := v.db.patiently(ctx, func() (err error) {
-		it, err = v.of.read(ctx, key, id, mayWait, buf)
-		return err
-	})
-	return copiedItem(&it, err)
-}
-
-func (v copyView) Scan(ctx context.Context, key PartitionKey) iter.Seq2[copypass.Item, error] {
-	return v.copiedItems(ctx, v.of.Scan(ctx, key, IDRange{}, &ScanOptions{waits: true}))
-}
-
-// copySnapshot implements copypass.Held.
-type copySnapshot struct {
-	copyView
-	s *Snapshot
-}
-
-func (v copySnapshot) Seq() uint64  { return v.s.seq }
-func (v copySnapshot) Close() error { return v.s.Close() }
-
 // copySource implements copypass.Source.
 type copySource struct {
-	c *Container
-	r *request // scans documents
+	c     *Container
+	r     *request // scans documents
+	purge int64    // what had expired by it may be dropped, milliseconds
 }
 
 func (s copySource) KeyOf(doc []byte) (PartitionKey, error) { return s.c.keyIn(s.r, doc) }
 
-func (s copySource) Expired(expires int64) bool { return expires <= s.c.db.clockMillis() }
+func (s copySource) Purgeable(expires int64) bool { return expires <= s.purge }
 
-// copyDestination implements copypass.Destination.
+// copyDestination implements copypass.Destination. While throughput is consumed it waits.
 type copyDestination struct {
-	copyView
 	c       *Container
 	r, into *request // scan documents; into is also the write
 }
 
 func (d copyDestination) All(ctx context.Context) iter.Seq2[copypass.Item, error] {
-	return d.copiedItems(ctx, d.c.ScanAll(ctx, &ScanOptions{waits: true}))
+	return func(yield func(copypass.Item, error) bool) {
+		v, err := d.c.copySnapshot(ctx)
+		if err != nil {
+			yield(copypass.Item{}, err)
+			return
+		}
+		defer v.Close()
+		v.copiedItems(ctx, v.s.ScanAll(ctx, &ScanOptions{waits: true}))(yield)
+	}
+}
+
+func (d copyDestination) Read(ctx context.Context, key PartitionKey, id string, buf []byte) (copypass.Item, bool, error) {
+	key = d.c.keys.Own(key)
+	epk := key.EPK()
+	it, err := d.c.readWaiting(ctx, key, &epk, id, view{at: lsm.MaxSequence, installEpoch: lsm.MaxSequence, past: lifetime.Nothing}, buf)
+	return copiedItem(&it, err)
 }
 
 func (d copyDestination) KeyOf(doc []byte, take bool) (PartitionKey, error) {

@@ -97,6 +97,10 @@ func (m *model) wrongClock() {
 			m.scan()
 		case 8, 9:
 			m.read()
+		case 10:
+			if jump > 0 { // else the copy may show again what merges have dropped in its source
+				m.copyOn()
+			}
 		default:
 			m.write()
 		}

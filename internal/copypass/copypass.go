@@ -13,11 +13,23 @@
 // The document of an item has both its keys. So it says which item of the source an item
 // of the destination comes from.
 //
+// Whether an item has expired depends on the clock of the moment, which may be wrong. A pass
+// comes to an item once, and later ones go on behind it. So what a pass does must not depend on
+// that moment. All views show items that have expired too, those of the destination as well:
+// else a pass would leave an old state there that it does not see. Items are copied with the
+// time at which they expire, by which the destination hides them and drops them itself. After
+// a crash the first pass compares both by the same rule.
+//
+// The exception is what compactions may drop (Source.Purgeable). Two clocks agree that it has
+// expired since a grace period, and it may be missing in the source by the next moment. A pass
+// takes it for deleted. So it does no harm that the views show such an item or do not, and no
+// item is in the way of another one for longer than that.
+//
 // Invariants:
 //
-//  1. After a pass without an error the destination equals the snapshot, except for
-//     expired items. After an error it is between two snapshots: the next pass must be a
-//     first pass.
+//  1. After a pass without an error the destination equals the snapshot, except for items
+//     that compactions may drop. After an error it is between two snapshots: the next pass
+//     must be a first pass.
 //  2. An item of the destination is removed only if the item of the source that it comes
 //     from is gone, or has another key there.
 //  3. Two items of the source that would become one are a CollisionError, unless this pass
@@ -45,7 +57,7 @@ type Item struct {
 	Expires int64  // milliseconds; 0: never
 }
 
-// View is what the source is at one sequence.
+// View is what the source is at one sequence. It shows items that have expired too.
 type View interface {
 	// Read returns an item, with its document appended to buf.
 	Read(ctx context.Context, key partmap.Key, id string, buf []byte) (it Item, found bool, err error)
@@ -57,13 +69,16 @@ type View interface {
 type Source interface {
 	// KeyOf returns the partition key that a document has in the source.
 	KeyOf(doc []byte) (partmap.Key, error)
-	// Expired says whether an item has expired that expires at this time.
-	Expired(expires int64) bool
+	// Purgeable says whether compactions may drop an item that expires at this time. It
+	// says the same throughout a pass.
+	Purgeable(expires int64) bool
 }
 
-// Destination is the container that is copied into. It can be read as it is now.
+// Destination is the container that is copied into. It shows items that have expired too.
 type Destination interface {
-	View
+	// Read is View.Read of what there is now.
+	Read(ctx context.Context, key partmap.Key, id string, buf []byte) (it Item, found bool, err error)
+	// All returns the items that there are when it begins.
 	All(ctx context.Context) iter.Seq2[Item, error]
 	// KeyOf returns the partition key that a document has in the destination. Put writes
 	// the document that was given to the last call with take set.
@@ -137,7 +152,7 @@ func (w *Pass) Change(ctx context.Context, now *Item) error {
 	if now.ID == "" {
 		return w.emptied(ctx, now.Key)
 	}
-	gone := len(now.Body) == 0 || now.Expires != 0 && w.Src.Expired(now.Expires)
+	gone := len(now.Body) == 0 || w.purgeable(now)
 	var key partmap.Key
 	var err error
 	if !gone {
@@ -173,12 +188,15 @@ func (w *Pass) Change(ctx context.Context, now *Item) error {
 	return nil
 }
 
+// purgeable says whether compactions may drop an item of the source, as it has expired.
+func (w *Pass) purgeable(it *Item) bool { return it.Expires != 0 && w.Src.Purgeable(it.Expires) }
+
 // leave removes an item from the key that it had in the destination as of the snapshot
 // before, if its key has changed or the item is gone.
 func (w *Pass) leave(ctx context.Context, now *Item, key partmap.Key, gone bool) error {
 	former, found, err := w.At.Read(ctx, now.Key, now.ID, w.former[:0])
 	if err != nil || !found {
-		return err // there was no item then, or it has expired and so has its copy
+		return err // there was no item then, or it and its copy may be dropped
 	}
 	w.former = former.Body
 	old, err := w.Dst.KeyOf(former.Body, false)
@@ -221,14 +239,15 @@ func (w *Pass) emptied(ctx context.Context, key partmap.Key) error {
 }
 
 // collides returns a CollisionError if have, the item in the destination, comes from
-// another item of the source than now, and that item still exists and still has this key.
+// another item of the source than now, and that item still exists, for longer than until the
+// next compaction, and still has this key.
 func (w *Pass) collides(ctx context.Context, now, have *Item) error {
 	origin, err := w.Src.KeyOf(have.Body)
 	if err != nil || origin == now.Key {
 		return err
 	}
 	other, found, err := w.Next.Read(ctx, origin, have.ID, w.former[:0])
-	if err != nil || !found {
+	if err != nil || !found || w.purgeable(&other) {
 		return err // not found: this pass finds, or has found, that it was deleted
 	}
 	w.former = other.Body

@@ -47,7 +47,7 @@ func (s *store) Snapshot(context.Context) (held, error) {
 }
 
 func (s *store) Items() int64                        { return int64(len(s.now)) }
-func (s *store) Open() (Source, Destination, func()) { return source{}, s.dst, func() {} }
+func (s *store) Open() (Source, Destination, func()) { return source(0), s.dst, func() {} }
 func (s *store) Dropped() bool                       { return s.dropped }
 func (s *store) open() int                           { return s.opened - s.closed }
 func (s *store) fill(n int) {
