@@ -78,7 +78,8 @@ type ChangeOptions struct {
 // there is no order. Each item comes in its latest state, and once only unless it is
 // written again. Items that were deleted or have expired do not come. So a feed from the
 // start shows all items and keeps a copy of them up to date, except that it does not show
-// deletions.
+// deletions, nor an item that had expired when the feed passed it and is there again, since the
+// clock was ahead or by SetDefaultTTL. A new feed from the start shows that.
 //
 // A change is shown when reads see it and no crash can undo it: the feed first has the
 // log synced up to the change. Between the calls of the loop body a feed holds nothing:

@@ -16,9 +16,10 @@ import (
 // goes on with the default with which it began; a scan, query or snapshot that is under way
 // may go by either, but for each item by one of them.
 //
-// An item comes back that has expired under the old default and not under the new one, if it
-// was not removed yet, nor overwritten, nor has another item taken its unique values. What has
-// expired is removed Options.ExpiryGrace after a change at the earliest. SetDefaultTTL waits
+// An item comes back that has expired under the old default and not under the new one, if it was not
+// removed yet, nor overwritten, nor has another item taken its unique values. What has expired is
+// removed Options.ExpiryGrace after a change at the earliest. A feed of latest versions that has
+// passed the item does not show that it is back: begin a new one from the start. SetDefaultTTL waits
 // for splits, merges and moves of the container until ctx ends.
 //
 // In a replicated container an entry of the outside log changes the default: see Entry.DefaultTTL.
