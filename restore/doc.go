@@ -8,7 +8,8 @@
 // # Steps
 //
 //  1. The backup is read from front to back, and verified. The segment files that may have
-//     items of the logical partition are written to a temporary directory, as a store.
+//     items of the logical partition, and all log records, are written to a temporary
+//     directory, as a store.
 //     Where a container follows its default time to live (MutableTTL), it gets the present
 //     one, so that both sides expire by the same rule.
 //  2. This store is opened read-only. Its items are compared with those that the container

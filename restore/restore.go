@@ -27,7 +27,9 @@ type Options struct {
 	// DryRun compares and counts, and writes nothing. Result then says what would be done.
 	DryRun bool
 	// TempDir is the directory below which the temporary store is made. It needs the space
-	// of the segment files that may have items of the logical partition. "": os.TempDir.
+	// of the segment files that may have items of the logical partition, and that of the
+	// log records of the backup. They have what was in memory in the store, of all containers,
+	// and are read into memory again, without a bound. "": os.TempDir.
 	TempDir string
 	// Progress, if not nil, is called on the goroutine of the caller, after about each
 	// mebibyte of the backup and after each transaction.
