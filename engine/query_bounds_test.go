@@ -189,6 +189,17 @@ func boundsQuery(t *testing.T, d reference.Draw, c *Container, docs []reference.
 	}
 }
 
+// countResults asks the whole container, and returns the number of results and what they cost.
+func countResults(t *testing.T, c *Container, text string) (n int, _ QueryStats) {
+	t.Helper()
+	q, err := ParseQuery(text, nil)
+	must(t, err)
+	r := c.Query(t.Context(), AllPartitions(), q)
+	list, err := results(r)
+	must(t, err)
+	return len(list), r.Stats()
+}
+
 // TestOrderBeyondMemory: the documents that a whole order reads grow with the rows, where an index has the order, and not with
 // the square of their number.
 func TestOrderBeyondMemory(t *testing.T) {
@@ -203,13 +214,8 @@ func TestOrderBeyondMemory(t *testing.T) {
 		`SELECT c.u FROM c WHERE c.u >= 0 ORDER BY c.name DESC`: 3 * n,
 	} {
 		t.Run(text, func(t *testing.T) {
-			q, err := ParseQuery(text, nil)
-			must(t, err)
-			r := c.Query(t.Context(), AllPartitions(), q)
-			list, err := results(r)
-			must(t, err)
-			if s := r.Stats(); len(list) != n || s.Passes < 2 || s.Documents > most {
-				t.Errorf("%d results of %d, %d passes, %d documents, want at most %d", len(list), n, s.Passes, s.Documents, most)
+			if got, s := countResults(t, c, text); got != n || s.Passes < 2 || s.Documents > most {
+				t.Errorf("%d results of %d, %d passes, %d documents, want at most %d", got, n, s.Passes, s.Documents, most)
 			}
 		})
 	}
@@ -223,13 +229,8 @@ func TestOrderNotByIndex(t *testing.T) {
 	old := exec.Limits
 	t.Cleanup(func() { exec.Limits = old })
 	exec.Limits.OrderMemory, exec.Limits.KeptRows = 64<<10, 10
-	q, err := ParseQuery(`SELECT c.u FROM c ORDER BY c.text, c.u`, nil)
-	must(t, err)
-	r := c.Query(t.Context(), AllPartitions(), q)
-	list, err := results(r)
-	must(t, err)
-	if s := r.Stats(); len(list) != n || s.Passes < 3 || s.Documents > 10*n {
-		t.Errorf("%d results of %d, %d passes, %d documents, want at most %d", len(list), n, s.Passes, s.Documents, 10*n)
+	if got, s := countResults(t, c, `SELECT c.u FROM c ORDER BY c.text, c.u`); got != n || s.Passes < 3 || s.Documents > 10*n {
+		t.Errorf("%d results of %d, %d passes, %d documents, want at most %d", got, n, s.Passes, s.Documents, 10*n)
 	}
 }
 
@@ -247,13 +248,8 @@ func TestOrderOfAbsentValues(t *testing.T) {
 			`SELECT VALUE c.note FROM c ORDER BY c.u OFFSET 100 LIMIT 1000`: 1000,
 		} {
 			t.Run(name+": "+text, func(t *testing.T) {
-				q, err := ParseQuery(text, nil)
-				must(t, err)
-				r := c.Query(t.Context(), AllPartitions(), q)
-				list, err := results(r)
-				must(t, err)
-				if s := r.Stats(); len(list) != want || s.Passes > 16 || s.Documents > n+n/4 {
-					t.Errorf("%d results, want %d; %d passes, %d documents of %d", len(list), want, s.Passes, s.Documents, n)
+				if got, s := countResults(t, c, text); got != want || s.Passes > 16 || s.Documents > n+n/4 {
+					t.Errorf("%d results, want %d; %d passes, %d documents of %d", got, want, s.Passes, s.Documents, n)
 				}
 			})
 		}
