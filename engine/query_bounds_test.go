@@ -15,9 +15,14 @@ import (
 
 // withOrderMemory bounds the rows of a pass until the test ends.
 func withOrderMemory(t *testing.T, bytes int64) {
-	old := exec.Limits.OrderMemory
-	exec.Limits.OrderMemory = bytes
-	t.Cleanup(func() { exec.Limits.OrderMemory = old })
+	withOrderLimits(t, bytes, exec.Limits.KeptRows)
+}
+
+// withOrderLimits bounds the rows of a pass, and those that hold documents, until the test ends.
+func withOrderLimits(t *testing.T, bytes int64, kept int) {
+	old := exec.Limits
+	exec.Limits.OrderMemory, exec.Limits.KeptRows = bytes, kept
+	t.Cleanup(func() { exec.Limits = old })
 }
 
 // TestOrderOfUnlikeSizes: whether a row is among the first of a pass does not
@@ -205,9 +210,7 @@ func countResults(t *testing.T, c *Container, text string) (n int, _ QueryStats)
 func TestOrderBeyondMemory(t *testing.T) {
 	const n = 4_000
 	c := cliffStore(t, n, IndexAll())
-	old := exec.Limits
-	t.Cleanup(func() { exec.Limits = old })
-	exec.Limits.OrderMemory, exec.Limits.KeptRows = 64<<10, 200
+	withOrderLimits(t, 64<<10, 200)
 	for text, most := range map[string]int64{
 		`SELECT c.u FROM c ORDER BY c.u`:                        n + n/10,
 		`SELECT c.u FROM c ORDER BY c.half, c.u`:                n + n/10,
@@ -226,9 +229,7 @@ func TestOrderBeyondMemory(t *testing.T) {
 func TestOrderNotByIndex(t *testing.T) {
 	const n = 1_000
 	c := cliffStore(t, n, IndexAll())
-	old := exec.Limits
-	t.Cleanup(func() { exec.Limits = old })
-	exec.Limits.OrderMemory, exec.Limits.KeptRows = 64<<10, 10
+	withOrderLimits(t, 64<<10, 10)
 	if got, s := countResults(t, c, `SELECT c.u FROM c ORDER BY c.text, c.u`); got != n || s.Passes < 3 || s.Documents > 10*n {
 		t.Errorf("%d results of %d, %d passes, %d documents, want at most %d", got, n, s.Passes, s.Documents, 10*n)
 	}

@@ -203,9 +203,7 @@ func TestSQLContinuations(t *testing.T) {
 // TestDocumentETag: DOCUMENTETAG is the etag of the document in every clause, also in pages of
 // one result and where the order does not fit into memory.
 func TestDocumentETag(t *testing.T) {
-	old := exec.Limits.OrderMemory
-	t.Cleanup(func() { exec.Limits.OrderMemory = old })
-	exec.Limits.OrderMemory = 1 << 10
+	withOrderMemory(t, 1<<10)
 	for _, index := range []IndexPolicy{{}, IndexAll()} {
 		_, c := openStore(t, testOptions(vfs.NewMem()), ContainerDef{PartitionKey: []string{"/k"}, MinPartitions: 3, Index: index})
 		tags := make(map[string]string)

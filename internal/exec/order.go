@@ -26,7 +26,7 @@ import (
 
 const (
 	mostKept = 32 << 10 // the largest document that rows of its elements hold
-	mostRead = 4        // documents that an order by an index may read for a row, rather than sort
+	mostRead = 2        // documents that an order by an index may read for a row: as many as a sort that has room for all
 )
 
 // position returns the place of a row.

@@ -32,16 +32,8 @@ func documentName(s *syntax.Source) string {
 		}
 		s = s.Query.From
 	}
-	for e := s.Collection; ; {
-		switch of := e.(type) {
-		case *syntax.Member:
-			e = of.Of
-		case *syntax.Index:
-			e = of.Of
-		case *syntax.Ident:
-			return of.Name
-		default:
-			return s.Name
-		}
+	if name, ok := syntax.Base(s.Collection); ok {
+		return name
 	}
+	return s.Name
 }

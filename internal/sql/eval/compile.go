@@ -216,7 +216,7 @@ func (c *compiler) query(q *syntax.Query, outer *scope) *plan {
 // results that are the same could have several orders. texts are those of the expression and below.
 func listed(q *syntax.Query, items map[string]bool, texts map[syntax.Expr]string, e syntax.Expr) bool {
 	if q.Star {
-		base, ok := baseOf(e)
+		base, ok := syntax.Base(e)
 		return ok && q.From != nil && base == q.From.Name
 	}
 	if items[texts[e]] {
@@ -248,7 +248,7 @@ func (c *compiler) source(list []source, src *syntax.Source, s *scope, root bool
 		out.sub = c.query(src.Query, s)
 	case root:
 		// The first name is that of the container, whatever it is.
-		name, _ := baseOf(src.Collection)
+		name, _ := syntax.Base(src.Collection)
 		_, whole = src.Collection.(*syntax.Ident)
 		whole = whole && !src.In
 		out.node, _ = c.expr(src.Collection, &scope{names: map[string]int{name: 0}})

@@ -24,7 +24,7 @@ func (c *compiler) anew(e syntax.Expr, s *scope) (node, need) {
 			return variable(slot)
 		}
 	}
-	if base, ok := baseOf(e); ok && s != nil {
+	if base, ok := syntax.Base(e); ok && s != nil {
 		if _, grouped, known := s.lookup(base); known && grouped {
 			c.fail(e.Pos(), "%s is neither in an aggregate nor one of GROUP BY", jsondoc.Clip(syntax.Text(e)))
 		}
@@ -43,22 +43,6 @@ func (c *compiler) anew(e syntax.Expr, s *scope) (node, need) {
 // variable compiles the reading of a slot.
 func variable(slot int) (node, need) {
 	return func(f *Frame) value.Value { return f.read(slot) }, need(slot)
-}
-
-// baseOf returns the name that a path begins with.
-func baseOf(e syntax.Expr) (name string, ok bool) {
-	for {
-		switch x := e.(type) {
-		case *syntax.Member:
-			e = x.Of
-		case *syntax.Index:
-			e = x.Of
-		case *syntax.Ident:
-			return x.Name, true
-		default:
-			return "", false
-		}
-	}
 }
 
 // exprs compiles several expressions.

@@ -237,3 +237,19 @@ func (r *rewriter) expr(e Expr) Expr {
 	r.err = err
 	return out
 }
+
+// Base returns the name that a path begins with; not ok if the expression is no path.
+func Base(e Expr) (name string, ok bool) {
+	for {
+		switch x := e.(type) {
+		case *Member:
+			e = x.Of
+		case *Index:
+			e = x.Of
+		case *Ident:
+			return x.Name, true
+		default:
+			return "", false
+		}
+	}
+}
