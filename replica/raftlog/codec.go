@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"math"
 	"slices"
 
@@ -15,16 +14,11 @@ import (
 	"github.com/cleavestore/cleave/wal"
 )
 
-// FormatVersion is the version of the manifest; version 1 has no replicas that were removed.
-// Records have been the same since version 1.
-const FormatVersion = 2
+// FormatVersion is the version of the manifest. Version 1 has no replicas that were removed, and before version 3 it
+// holds all states. Records have been the same since version 1.
+const FormatVersion = 3
 
-const (
-	manifestMagic = "cleavRFT"
-	manifestHead  = 8 + 4 + 4 + 4
-)
-
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+const manifestMagic = "cleavRFT"
 
 // kind says what a record is for. The values are on disk.
 type kind byte
@@ -75,13 +69,19 @@ func appendHard(dst []byte, h *hardState) []byte {
 }
 
 func appendBase(dst []byte, b *Base) ([]byte, error) {
+	dst, err := appendPoint(dst, b)
+	return appendBytes(dst, b.State), err
+}
+
+// appendPoint encodes what a base has before its state.
+func appendPoint(dst []byte, b *Base) ([]byte, error) {
 	conf, err := proto.MarshalOptions{Deterministic: true}.Marshal(b.ConfState)
 	if err != nil {
 		return nil, err
 	}
 	dst = binary.AppendUvarint(dst, b.Index)
 	dst = binary.AppendUvarint(dst, b.Term)
-	return appendBytes(appendBytes(dst, conf), b.State), nil
+	return appendBytes(dst, conf), nil
 }
 
 // appendEntries encodes an append.
@@ -176,10 +176,16 @@ func (c *cursor) hard() (h hardState) {
 	return h
 }
 
-func (c *cursor) base() (b Base) {
+func (c *cursor) base() Base {
+	b := c.point()
+	b.State = append([]byte(nil), c.bytes("state")...)
+	return b
+}
+
+// point reads what a base has before its state.
+func (c *cursor) point() (b Base) {
 	b.Index, b.Term = c.uvarint("base index"), c.uvarint("base term")
 	conf := c.bytes("ConfState")
-	b.State = append([]byte(nil), c.bytes("state")...)
 	b.ConfState = new(pb.ConfState)
 	if c.err == nil {
 		if err := proto.Unmarshal(conf, b.ConfState); err != nil {
@@ -190,6 +196,23 @@ func (c *cursor) base() (b Base) {
 		c.fail("a base with an index and no term, or a term and no index")
 	}
 	return b
+}
+
+// noted reads a base whose state may be in a file.
+func (c *cursor) noted() (b Base, f stateFile) {
+	b = c.point()
+	switch length := c.uvarint("state"); {
+	case length <= inlineBytes:
+		b.State = append([]byte(nil), c.take(int(length), "state")...)
+	case length > maxStateBytes:
+		c.fail("state is longer than any")
+	default:
+		f.length = uint32(length)
+		if sum := c.take(4, "checksum of the state"); sum != nil {
+			f.sum = binary.LittleEndian.Uint32(sum)
+		}
+	}
+	return b, f
 }
 
 // decodeRecord decodes the payload of a record. What it returns shares no memory with b.
@@ -257,6 +280,7 @@ type groupState struct {
 	replica uint64
 	hard    hardState
 	base    Base
+	file    stateFile // of the state of the base; zero: the manifest has it
 }
 
 func (m *manifest) encode() ([]byte, error) {
@@ -276,52 +300,34 @@ func (m *manifest) encode() ([]byte, error) {
 		body = binary.AppendUvarint(body, g.id)
 		body = binary.AppendUvarint(body, g.replica)
 		body = appendHard(body, &g.hard)
-		if body, err = appendBase(body, &g.base); err != nil {
+		if body, err = appendPoint(body, &g.base); err != nil {
 			return nil, err
+		}
+		if g.file.length > 0 {
+			body = binary.LittleEndian.AppendUint32(binary.AppendUvarint(body, uint64(g.file.length)), g.file.sum)
+		} else {
+			body = appendBytes(body, g.base.State)
 		}
 	}
 	body = binary.AppendUvarint(body, uint64(len(m.removed)))
 	for _, r := range m.removed {
 		body = binary.AppendUvarint(binary.AppendUvarint(body, r.group), r.replica)
 	}
-	if len(body) > maxManifestBytes-manifestHead {
+	if len(body) > maxManifestBytes-sealBytes {
 		return nil, fmt.Errorf("manifest of %d bytes: %w", len(body), fault.ErrTooLarge)
 	}
-	return sealManifest(body), nil
-}
-
-// sealManifest puts the head of a manifest before its body.
-func sealManifest(body []byte) []byte {
-	out := append([]byte(manifestMagic), make([]byte, manifestHead-8)...)
-	binary.LittleEndian.PutUint32(out[8:], FormatVersion)
-	binary.LittleEndian.PutUint32(out[12:], uint32(len(body)))
-	out = append(out, body...)
-	binary.LittleEndian.PutUint32(out[16:], manifestSum(out))
-	return out
-}
-
-func manifestSum(b []byte) uint32 {
-	return crc32.Update(crc32.Checksum(b[:16], castagnoli), castagnoli, b[manifestHead:])
+	return seal(manifestMagic, FormatVersion, body), nil
 }
 
 // decodeManifest decodes MANIFEST. name is its path, for errors: *fault.CorruptionError, or
 // fault.ErrTooNew.
 func decodeManifest(name string, b []byte) (*manifest, error) {
-	if len(b) < manifestHead || string(b[:8]) != manifestMagic {
-		return nil, fault.Corrupt(name, 0, "no manifest of Raft logs")
-	}
-	version := binary.LittleEndian.Uint32(b[8:])
-	if v := version; v > FormatVersion {
-		return nil, fmt.Errorf("%s has format %d: %w", name, v, fault.ErrTooNew)
-	}
-	if n := binary.LittleEndian.Uint32(b[12:]); int64(n) != int64(len(b)-manifestHead) {
-		return nil, fault.Corrupt(name, 12, "a length of %d, there are %d bytes", n, len(b)-manifestHead)
-	}
-	if binary.LittleEndian.Uint32(b[16:]) != manifestSum(b) {
-		return nil, fault.Corrupt(name, 16, "the checksum does not fit")
+	version, body, err := unseal(name, manifestMagic, FormatVersion, b)
+	if err != nil {
+		return nil, err
 	}
 	m := new(manifest)
-	c := cursor{b: b[manifestHead:]}
+	c := cursor{b: body}
 	copy(m.store[:], c.take(len(m.store), "store id"))
 	next := c.uvarint("next stream")
 	if next > math.MaxUint32 {
@@ -340,7 +346,13 @@ func decodeManifest(name string, b []byte) (*manifest, error) {
 		if stream == 0 || stream >= next {
 			c.fail("stream")
 		}
-		m.groups = append(m.groups, groupState{stream: wal.Stream(stream), id: c.uvarint("group id"), replica: c.uvarint("replica id"), hard: c.hard(), base: c.base()})
+		g := groupState{stream: wal.Stream(stream), id: c.uvarint("group id"), replica: c.uvarint("replica id"), hard: c.hard()}
+		if version > 2 {
+			g.base, g.file = c.noted()
+		} else {
+			g.base = c.base()
+		}
+		m.groups = append(m.groups, g)
 	}
 	if version > 1 {
 		for i := c.count(2, "removed replicas"); i > 0 && c.err == nil; i-- {
@@ -348,7 +360,7 @@ func decodeManifest(name string, b []byte) (*manifest, error) {
 		}
 	}
 	if err := c.end(); err != nil {
-		return nil, fault.Corrupt(name, int64(manifestHead+c.at), "manifest: %w", err)
+		return nil, fault.Corrupt(name, int64(sealBytes+c.at), "manifest: %w", err)
 	}
 	return m, nil
 }

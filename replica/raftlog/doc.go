@@ -6,22 +6,25 @@
 // # Files
 //
 //	DIR/MANIFEST           groups with their bases, log files; replaced as a whole
+//	DIR/3-700.base         a large state of the owner: of the base at entry 700 of stream 3; never changed
 //	DIR/LOCK               locked by the process that has the log open
 //	DIR/0000000003.log     a log file of package wal; each group is a stream of it
 //
 // All integers of varying width are uvarints of encoding/binary, the others little-endian.
 //
-//	MANIFEST
-//	+----------+---------+--------+----------+------+
-//	| cleavRFT | version | length | checksum | body |
-//	|    8     |    4    |   4    |    4     |      |    checksum: CRC-32C of what surrounds it
-//	+----------+---------+--------+----------+------+
+//	MANIFEST, *.base
+//	+-------+---------+--------+----------+------+
+//	| magic | version | length | checksum | body |    magic: cleavRFT of MANIFEST, cleavRFB of *.base
+//	|   8   |    4    |   4    |    4     |      |    checksum: CRC-32C of what surrounds it
+//	+-------+---------+--------+----------+------+
 //
-//	body:   store id (16) | next stream | first log file | n | n × closed | m | m × group | r | r × removed
+//	body of *.base: state of the owner
+//	body of MANIFEST: store id (16) | next stream | first log file | n | n × closed | m | m × group | r | r × removed
 //	closed: log file | length in bytes
 //	removed: group id | replica id      version 1 ends before r
 //	group:  stream | group id | replica id | hard state | base
 //	base:   index | term | length | ConfState (protobuf) | length | state of the owner
+//	        In a manifest, since version 3, the checksum (4) of its file is in the place of a state of more than 4096 bytes.
 //	hard state: term | vote | commit
 //
 //	record of the log: a wal.TypeCarried record of the group's stream. Its sequence is the
@@ -47,7 +50,10 @@
 //  3. The manifest is written only after what it says of hard states is durable in the log,
 //     and a log file is dropped only after a manifest that does not need it is durable.
 //  4. What a sync has made durable is there after any crash, or the log is refused.
-//  5. A replica that was removed is never made again: the manifest remembers its id, until
+//  5. Each file that a durable manifest names is there, durably, with the length and checksum
+//     that the manifest says. It never changes: no two groups that a manifest has named have
+//     one stream, and the base of a stream only rises.
+//  6. A replica that was removed is never made again: the manifest remembers its id, until
 //     Discard ends the group.
 //
 // # Crashes
@@ -64,6 +70,14 @@
 // dropped. If a crash comes before the manifest, the old base and all entries are there.
 // Afterwards entries up to the base are ignored when they are read.
 //
+// The state of the owner is large in a busy group. So it is not written with each manifest, but
+// once, to a file of its own. The file and its name are durable before a manifest that names it
+// is begun, and it is removed after a manifest that does not name it is durable. So whichever
+// manifest a crash leaves, its files are there. There may be others: of a manifest that did not
+// come to be, or that was replaced. Open removes these before it writes any, since a stream
+// that no manifest has named may be used again. A manifest of version 2 names no file, and Open
+// replaces it by one that does: the same order makes that safe.
+//
 // An installation replaces the content of the partition, which is in another store, and
 // the log. "install" is durable before the partition changes and "done" after it. After a
 // crash in between, the owner compares the partition with the base of Installing: if the
@@ -75,9 +89,10 @@
 // A replica that has forgotten an entry it acknowledged, or a vote that it gave, can make
 // its group forget an acknowledged write. So Open, and Check, refuse a log with ErrLost if
 // what may have been acknowledged is missing or does not verify: a log file, a record below
-// a synced-up-to mark, the manifest, entries that the hard state says were committed or that
-// the partition has applied. Such a replica must not come back: remove its id from the group
-// and add an empty replica with a new id.
+// a synced-up-to mark, the manifest, a file that it names, entries that the hard state
+// says were committed or that the partition has applied. Open reads the whole log and all
+// states, so Check has no file to read. Such a replica must not come back: remove its id from
+// the group and add an empty replica with a new id.
 //
 // Decay of the newest synced records cannot be told from a write that a crash has torn, as
 // long as no later record vouches for them. Call Vouch when a log is idle; Close leaves no

@@ -40,21 +40,45 @@ func FuzzRecord(f *testing.F) {
 	})
 }
 
-// FuzzManifest: nothing panics, and what decodes can be encoded.
+// FuzzManifest: nothing panics, and what decodes can be encoded to what decodes to the same, but for its version.
 func FuzzManifest(f *testing.F) {
-	m := manifest{nextStream: 3, first: 2, closed: []wal.Closed{{File: 2, Length: 4096}}, groups: []groupState{{stream: 1, id: 9, replica: 4, hard: hardState{3, 1, 2}, base: base(7, 3)}}}
+	m := manifest{nextStream: 4, first: 2, closed: []wal.Closed{{File: 2, Length: 4096}}, groups: []groupState{
+		{stream: 1, id: 9, replica: 4, hard: hardState{3, 1, 2}, base: base(8, 3)},
+		{stream: 3, id: 11, replica: 4, hard: hardState{3, 1, 2}, base: base(7, 3), file: stateFile{inlineBytes + 1, 77}},
+	}}
 	b, err := m.encode()
-	if err != nil {
-		f.Fatal(err)
-	}
-	f.Add(b[manifestHead:])
-	f.Fuzz(func(t *testing.T, body []byte) {
-		got, err := decodeManifest("MANIFEST", sealManifest(body))
-		if err != nil {
+	must(f, err)
+	f.Add(uint32(3), b[sealBytes:])
+	f.Add(uint32(2), olderManifest(f, &m, 2)[sealBytes:])
+	f.Add(uint32(1), olderManifest(f, &m, 1)[sealBytes:])
+	f.Fuzz(func(t *testing.T, version uint32, body []byte) {
+		got, err := decodeManifest("MANIFEST", seal(manifestMagic, version, body))
+		if err != nil || version < 3 {
 			return
 		}
-		if _, err := got.encode(); err != nil {
-			t.Error(err)
+		out, err := got.encode()
+		must(t, err)
+		again, err := decodeManifest("MANIFEST", out)
+		must(t, err)
+		if third, err := again.encode(); err != nil || string(third) != string(out) {
+			t.Errorf("% x became % x, %v", out, third, err)
+		}
+	})
+}
+
+// FuzzState: nothing panics, and what is taken for a state is the one that the manifest names.
+func FuzzState(f *testing.F) {
+	state := base(7, 3).State
+	b := seal(stateMagic, stateVersion, state)
+	f.Add(b, uint32(len(state)), sealSum(b))
+	f.Add(b, uint32(len(state)), sealSum(b)+1)
+	f.Add(b, uint32(len(state)-1), sealSum(b))
+	f.Add(b[:len(b)-1], uint32(len(state)), sealSum(b))
+	f.Add(seal(stateMagic, stateVersion+1, state), uint32(len(state)), sealSum(b))
+	f.Fuzz(func(t *testing.T, in []byte, length, sum uint32) {
+		got, err := decodeState("STATE", in, stateFile{length, sum})
+		if err == nil && (uint32(len(got)) != length || sealSum(in) != sum || string(got) != string(in[sealBytes:])) {
+			t.Errorf("% x is taken for a state of %d bytes with checksum %d", in, length, sum)
 		}
 	})
 }

@@ -35,8 +35,9 @@ type Store struct {
 	log  *wal.Log
 	lock io.Closer
 
-	memory atomic.Int64 // bytes of the newest entries of each group that are kept in memory
-	noting sync.Mutex   // held while the manifest is written
+	memory atomic.Int64         // bytes of the newest entries of each group that are kept in memory
+	noting sync.Mutex           // held while the manifest is written
+	states map[string]stateFile // the files with states that are there, by their names; guarded by noting
 	mu     struct {
 		sync.Mutex
 		manifest manifest // its groups are left out
@@ -64,7 +65,7 @@ type Options struct {
 // *fault.CorruptionError or says what is missing; fault.ErrTooNew; fault.ErrLocked; those of
 // the file system.
 func Open(ctx context.Context, fs vfs.FS, dir string, o Options) (_ *Store, err error) {
-	s := &Store{fs: fs, dir: dir, opts: o}
+	s := &Store{fs: fs, dir: dir, opts: o, states: make(map[string]stateFile)}
 	if s.opts.MemoryBytes == 0 {
 		s.opts.MemoryBytes = 4 << 20
 	}
@@ -106,7 +107,7 @@ func (s *Store) load(fresh bool) error {
 		if listErr != nil {
 			return listErr
 		}
-		if !fresh || slices.ContainsFunc(bases, isLog) {
+		if !fresh || slices.ContainsFunc(bases, isLog) || slices.ContainsFunc(bases, isState) {
 			return &lost{err}
 		}
 		s.mu.manifest = manifest{nextStream: 1}
@@ -116,7 +117,10 @@ func (s *Store) load(fresh bool) error {
 		return err
 	}
 	m, err := decodeManifest(s.fs.Path(name), b)
-	if errors.Is(err, fault.ErrCorrupt) {
+	for i := 0; err == nil && i < len(m.groups); i++ {
+		err = s.readState(&m.groups[i])
+	}
+	if errors.Is(err, fault.ErrCorrupt) || errors.Is(err, fault.ErrMissing) {
 		return &lost{err}
 	} else if err != nil {
 		return err
@@ -169,6 +173,9 @@ func (s *Store) recover(ctx context.Context, o Options) error {
 	}
 	// The groups stay as the manifest has them: the log says the rest.
 	m.first, m.closed = rec.First, rec.Closed
+	if err = s.removeLeftovers(); err != nil {
+		return err
+	}
 	if err = s.write(*m); err != nil {
 		return err
 	}
@@ -186,14 +193,23 @@ func (s *Store) newGroup(st *groupState) *Group {
 	return g
 }
 
-// write writes the manifest. After an error that matches fault.ErrOutcomeUnknown the store
+// write writes the states that the manifest names and are not there, then the manifest, and removes the states that it does
+// not name. After an error that matches fault.ErrOutcomeUnknown the store
 // must be opened again.
 func (s *Store) write(m manifest) error {
+	for i := range m.groups {
+		if err := s.writeState(&m.groups[i]); err != nil {
+			return err
+		}
+	}
 	b, err := m.encode()
 	if err != nil {
 		return err
 	}
-	return vfs.WriteFileAtomic(s.fs, path.Join(s.dir, manifestTemp), path.Join(s.dir, manifestName), b)
+	if err := vfs.WriteFileAtomic(s.fs, path.Join(s.dir, manifestTemp), path.Join(s.dir, manifestName), b); err != nil {
+		return err
+	}
+	return s.keepStates(m.groups)
 }
 
 // note writes a manifest that describes all groups as they are, and drops the log files that
