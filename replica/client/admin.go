@@ -47,15 +47,22 @@ func (c *Client) Descriptors() (out []*topology.Group) {
 }
 
 // Split divides a group where that halves its bytes best. What lies behind it becomes group right, an
-// id that no group has had, with the same upper half. It tries until the context ends. Error: that
+// id that no group has had, with the same upper half. It tries until the context ends. Errors: that
 // of the context, with the last answer; engine.ErrNotFound if the group is not known;
-// engine.ErrNoContainer if its container was dropped.
+// engine.ErrNoContainer if its container was dropped; engine.ErrExists if another group has or had the id.
 func (c *Client) Split(ctx context.Context, id, right uint64) error {
+	var whole partmap.Range
 	return c.until(ctx, id, func(g *topology.Group) (*protocol.Change, error) {
-		if c.Descriptor(right) != nil {
-			return nil, nil
+		if whole.Empty() {
+			whole = g.Range
 		}
-		return &protocol.Change{Group: id, What: protocol.Split, First: right}, nil
+		switch d := c.Descriptor(right); {
+		case d == nil:
+			return &protocol.Change{Group: id, What: protocol.Split, First: right}, nil
+		case right == id, !whole.Contains(&d.Range.Min):
+			return nil, fmt.Errorf("group %d is there already, and not as a half of group %d: %w", right, id, engine.ErrExists)
+		}
+		return nil, nil
 	})
 }
 
@@ -109,6 +116,8 @@ func (c *Client) until(ctx context.Context, id uint64, next func(*topology.Group
 			case r.Err == nil:
 			case errors.Is(r.Err, engine.ErrNoContainer):
 				c.gone(t.g, &r)
+				return r.Err
+			case errors.Is(r.Err, engine.ErrExists):
 				return r.Err
 			case errors.Is(r.Err, group.ErrNotLeader), errors.Is(r.Err, protocol.ErrNoGroup):
 				last = r.Err

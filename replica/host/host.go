@@ -110,6 +110,9 @@ type Config struct {
 	Redefine func(ctx context.Context, name string, index engine.IndexPolicy) error
 	// Retime is Redefine for the default time to live, in seconds.
 	Retime func(ctx context.Context, name string, seconds int64) error
+	// Claim has a group be the only one that may ever split off group right, durably. It is called before a split is proposed.
+	// An error refuses the split. Nil: callers of Split see to it that two groups do not split off the same one.
+	Claim func(ctx context.Context, left, right uint64) error
 	// Changed is called when what this node knows of a group has changed: the range, the members,
 	// or who leads. It must not wait. Nil: nobody wants to know.
 	Changed func(group uint64)

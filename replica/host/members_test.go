@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -152,6 +153,46 @@ func TestSplitAgain(t *testing.T) {
 		r.until("the right half", func() bool { return r.leading(id).Group(rightHalf) != nil })
 		if l, right := r.leading(id).Group(id).Range, r.leading(rightHalf).Group(rightHalf).Range; l.Max != at || right.Min != at || right.Max != whole.Max {
 			t.Errorf("[%s, %s) and [%s, %s)", l.Min, l.Max, right.Min, right.Max)
+		}
+		r.close()
+	})
+}
+
+// TestSplitClaimed: two nodes that lead one group each split off the same group at the same moment. One of the splits is refused,
+// since the other one has claimed the id, and no replica stops.
+func TestSplitClaimed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, 2)
+		r.steady()
+		var claims sync.Map
+		for _, h := range r.hosts {
+			h.cfg.Claim = func(_ context.Context, left, right uint64) error {
+				if by, claimed := claims.LoadOrStore(right, left); claimed && by != left {
+					return engine.ErrExists
+				}
+				return nil
+			}
+		}
+		answers := make(chan error, 2)
+		for _, g := range r.cluster.Groups() {
+			h := r.leading(g.ID)
+			go func() { answers <- h.Split(t.Context(), g.ID, "", rightHalf) }()
+		}
+		if a, b := <-answers, <-answers; (a == nil) == (b == nil) || !errors.Is(cmp.Or(a, b), engine.ErrExists) {
+			t.Errorf("the splits: %v; %v", a, b)
+		}
+		synctest.Wait()
+		for node, h := range r.hosts {
+			for _, g := range h.Status().Groups {
+				if g.Error != "" {
+					t.Errorf("node %d: group %d: %s", node, g.ID, g.Error)
+				}
+			}
+		}
+		for _, g := range r.cluster.Groups() {
+			if err := r.split(g.ID, r.cluster.Groups()[0].ID); !errors.Is(err, engine.ErrExists) {
+				t.Errorf("a right half with the id of a group of the description: %v", err)
+			}
 		}
 		r.close()
 	})

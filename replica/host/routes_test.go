@@ -117,6 +117,11 @@ func TestTokenAcrossSplit(t *testing.T) {
 		if got := both[1].GroupOf("items", engine.StringKey(key)); got != newRight {
 			t.Errorf("the other client has not followed: %d", got)
 		}
+		for _, id := range []uint64{left, newRight} { // the first one has split it off before, and is to be divided once more
+			if err := both[1].Split(within(time.Second), id, newRight); !errors.Is(err, engine.ErrExists) {
+				t.Errorf("a split of group %d off which a group is to come that is there: %v", id, err)
+			}
+		}
 		for _, c := range both {
 			c.Close()
 		}

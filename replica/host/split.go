@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/internal/fault"
@@ -24,11 +25,15 @@ import (
 // had, and with the container of this one in its upper half. Split returns when this node, which
 // leads the group, has carried it out. Errors: ErrNoGroup, group.ErrNotLeader, group.ErrBusy,
 // group.ErrRange; ErrChange if it has come to nothing; engine.ErrRefused if one logical partition is
-// nearly all that the group has; that of ctx, after which it may be
-// carried out later.
+// nearly all that the group has; engine.ErrExists if another group has or had the id; that of ctx, after
+// which it may be carried out later.
 func (h *Host) Split(ctx context.Context, id uint64, at string, right uint64) error {
-	if c := h.description(); c.ContainerOf(right) != c.ContainerOf(id) {
+	c := h.description()
+	if c.ContainerOf(right) != c.ContainerOf(id) {
 		return fmt.Errorf("group %d cannot be the right half of group %d: it is of another container: %w", right, id, group.ErrRange)
+	}
+	if slices.ContainsFunc(c.Groups(), func(g cluster.Group) bool { return g.ID == right }) {
+		return fmt.Errorf("group %d is one with which its container has begun: %w", right, engine.ErrExists)
 	}
 	// Two entries that split off one group stop replicas, or do nothing. So an earlier one comes to its end first.
 	if _, under := h.splits.LoadOrStore(right, nil); under {
@@ -43,6 +48,11 @@ func (h *Host) Split(ctx context.Context, id uint64, at string, right uint64) er
 	if at == "" {
 		var err error
 		if at, err = h.halfway(ctx, id); err != nil {
+			return err
+		}
+	}
+	if h.cfg.Claim != nil {
+		if err := h.cfg.Claim(ctx, id, right); err != nil {
 			return err
 		}
 	}

@@ -83,7 +83,7 @@ func (s *Store) DropContainer(ctx context.Context, name string, number, describe
 			Then(
 				clientv3.OpPut(s.nameKey(name), strconv.FormatUint(d.Number, 10)), clientv3.OpPut(key, string(value)),
 				clientv3.OpDelete(s.key("containers", d.Number)),
-				s.deleteOf("groups", d.Number), s.deleteOf("steps", d.Number),
+				s.deleteOf("groups", d.Number), s.deleteOf("claims", d.Number), s.deleteOf("steps", d.Number),
 			).
 			Else(clientv3.OpGet(key)).Commit()
 		if err != nil {

@@ -3,6 +3,7 @@ package meta
 import (
 	"context"
 	"fmt"
+	"strconv"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -62,6 +63,28 @@ func (s *Store) Publish(ctx context.Context, groups ...*topology.Group) error {
 			return err
 		}
 	}
+}
+
+// Claim has a group be the only one that may ever split off group right. A call may be repeated. Errors:
+// engine.ErrExists if group right is another one's, or is there and was not claimed; engine.ErrNoContainer if
+// their container was dropped.
+func (s *Store) Claim(ctx context.Context, left, right topology.GroupID) error {
+	claim, group, value := s.key("claims", uint64(right)), s.key("groups", uint64(right)), strconv.FormatUint(uint64(left), 10)
+	done, err := s.client.Txn(ctx).
+		If(clientv3.Compare(clientv3.CreateRevision(claim), "=", 0), clientv3.Compare(clientv3.CreateRevision(group), "=", 0), s.notDropped(right)).
+		Then(clientv3.OpPut(claim, value)).
+		Else(clientv3.OpGet(claim), clientv3.OpGet(s.key("drops", right.Number()), clientv3.WithCountOnly())).Commit()
+	if err != nil || done.Succeeded {
+		return err
+	}
+	made := done.Responses[0].GetResponseRange().Kvs
+	switch {
+	case done.Responses[1].GetResponseRange().Count > 0:
+		return fmt.Errorf("the container of group %d: %w", right, engine.ErrNoContainer)
+	case len(made) > 0 && string(made[0].Value) == value:
+		return nil
+	}
+	return fmt.Errorf("group %d cannot be the right half of group %d: another one has or had the id: %w", right, left, engine.ErrExists)
 }
 
 func decodeGroup(kv *mvccpb.KeyValue) (*topology.Group, error) {

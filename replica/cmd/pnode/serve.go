@@ -156,6 +156,15 @@ func (c *serveCommand) Run(ctx context.Context, e *environment) (err error) {
 			}
 			return fmt.Errorf("container %q: node %d is starting: %w", name, node, group.ErrBusy)
 		},
+		Claim: func(ctx context.Context, left, right uint64) error {
+			if m := part.Load(); m != nil {
+				return m.agent.Claim(ctx, left, right)
+			}
+			if d.Metadata == nil {
+				return nil
+			}
+			return fmt.Errorf("group %d: node %d is starting: %w", left, node, group.ErrBusy)
+		},
 		Network: func(handler transport.Handler) (host.Network, error) {
 			return transport.New(transport.Config{Node: node, Credentials: creds, Incarnation: d.Incarnation, Peers: peers, Former: former, Listener: listener, Handler: handler}), nil
 		},

@@ -8,7 +8,7 @@
 //     etcd is away, they go on, and only steps and splits wait.
 //  2. A step is carried out by the leader of its group, and by nobody once the group has changed
 //     since it was planned.
-//  3. The ids of groups that splits make are those that etcd hands out, each once.
+//  3. A group that a split makes has an id that etcd has given to this split alone, before it was proposed.
 package agent
 
 import (
@@ -21,6 +21,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/replica/cluster"
 	"github.com/cleavestore/cleave/replica/group"
 	"github.com/cleavestore/cleave/replica/host"
@@ -390,11 +391,16 @@ func (a *Agent) do(ctx context.Context, s placement.Step) error {
 	case placement.Transfer:
 		return h.Transfer(ctx, id, uint64(s.Node))
 	case placement.Split:
-		n, err := a.cfg.Store.NewIDs(ctx, "groups", 1)
-		if err != nil {
-			return err
+		for {
+			n, err := a.cfg.Store.NewIDs(ctx, "groups", 1)
+			if err != nil {
+				return err
+			}
+			// A client may have claimed the id, or the store has lost which ones it has handed out.
+			if err = h.Split(ctx, id, "", id&^(1<<32-1)|(firstOfSplits+n)); !errors.Is(err, engine.ErrExists) {
+				return err
+			}
 		}
-		return h.Split(ctx, id, "", id&^(1<<32-1)|(firstOfSplits+n))
 	}
 	return nil
 }

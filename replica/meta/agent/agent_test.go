@@ -98,6 +98,9 @@ func (r *rig) start(id uint64) {
 	l := r.listeners[id]
 	h, err := host.Open(context.Background(), host.Config{
 		Node: id, Cluster: r.cluster, Dir: dir, Engine: &engine.Options{MemoryBudget: 16 << 20}, Tick: 20 * time.Millisecond,
+		Claim: func(ctx context.Context, left, right uint64) error {
+			return r.store.Claim(ctx, topology.GroupID(left), topology.GroupID(right))
+		},
 		Network: func(handler transport.Handler) (host.Network, error) {
 			return transport.New(transport.Config{Node: id, Credentials: creds, Peers: peers, Listener: l, Handler: handler}), nil
 		},
@@ -222,6 +225,8 @@ func TestOwnVoters(t *testing.T) {
 func TestNodeJoins(t *testing.T) {
 	r := newRig(t, placement.Policy{SplitBytes: 8 << 10, Patience: 5 * time.Second, Grace: time.Hour})
 	r.until("the map", func() bool { return len(r.agents[1].Map().Groups("items")) == 4 })
+	// A client has taken the first id that the planner gets.
+	must(t, r.store.Claim(t.Context(), 1<<32|99, 1<<32|(firstOfSplits+1)))
 	for i := range 60 {
 		r.put(fmt.Sprint("key", i), i, 600)
 	}

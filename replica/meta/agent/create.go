@@ -9,6 +9,7 @@ import (
 	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/replica/cluster"
 	"github.com/cleavestore/cleave/replica/group"
+	"github.com/cleavestore/cleave/replica/topology"
 )
 
 // CreateContainer makes a container of the cluster with a name, a key, partitions, an index policy and a default time to live, on the nodes of the main region
@@ -39,6 +40,12 @@ func (a *Agent) CreateContainer(ctx context.Context, t cluster.Container) error 
 	}
 	_, err := a.cfg.Store.CreateContainer(ctx, t)
 	return err
+}
+
+// Claim has a group be the only one that may ever split off group right. It is a host.Config.Claim. Errors: those of
+// meta.Store.Claim.
+func (a *Agent) Claim(ctx context.Context, left, right uint64) error {
+	return a.cfg.Store.Claim(ctx, topology.GroupID(left), topology.GroupID(right))
 }
 
 // SetIndexPolicy changes the index policy of a container of the cluster. It is a host.Config.Redefine. Errors:
