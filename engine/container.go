@@ -46,8 +46,8 @@ type Container struct {
 	unique     *uniquekey.Keys // nil: there are none
 	scanLimits jsondoc.Limits
 	triggers   trigger.Registry[*TriggerCall]
-	throttled  atomic.Int64     // calls refused
-	counted    map[string]int64 // for DB.rest: its counters when they were last collected
+	throttled  atomic.Int64     // calls refused by physical partitions
+	counted    map[string]int64 // for DB.totals: its counters when they were last collected
 	throughput atomic.Uint64    // RU/s as a float64; changed with DB.storeManifest locked
 	routing    atomic.Pointer[routing]
 	dropped    atomic.Bool

@@ -89,7 +89,7 @@ type DB struct {
 	files    *openfile.Budget
 	hot      *rowcache.Cache
 	counters counters
-	rest     metricset.Rest
+	totals   metricset.Totals
 	times    timings
 
 	retention    logretention.Keeper

@@ -10,7 +10,6 @@ import (
 	"github.com/cleavestore/cleave/internal/keylimits"
 	"github.com/cleavestore/cleave/internal/lifetime"
 	"github.com/cleavestore/cleave/internal/lsm"
-	"github.com/cleavestore/cleave/internal/meter"
 	"github.com/cleavestore/cleave/internal/pins"
 	"github.com/cleavestore/cleave/partmap"
 )
@@ -147,9 +146,9 @@ func (p *partition) Hold() (*lsm.Version, func(), error) {
 // Admit refuses a call while the balance of the partition, or of the logical partition
 // pk, is overdrawn. A call on more than one has a nil pk. One that waits then is not counted.
 func (p *partition) Admit(pk []byte, waits bool) error {
-	ofKey, ofPartition := (*keylimits.Limits).Admit, (*meter.Meter).Admit
+	ofKey := (*keylimits.Limits).Admit
 	if waits {
-		ofKey, ofPartition = (*keylimits.Limits).Wait, (*meter.Meter).Wait
+		ofKey = (*keylimits.Limits).Wait
 	}
 	if pk != nil && p.c.limits.Metered() {
 		if wait := ofKey(&p.c.limits, pk, p.db.uptime()); wait > 0 {
@@ -157,9 +156,10 @@ func (p *partition) Admit(pk []byte, waits bool) error {
 		}
 	}
 	if m := p.meter.Load(); m != nil {
-		if wait := ofPartition(m, p.db.uptime()); wait > 0 {
+		if wait := m.Wait(p.db.uptime()); wait > 0 {
 			if !waits {
 				p.c.throttled.Add(1)
+				p.refused.Add(1)
 			}
 			return &ThrottledError{Partition: p.ID, RetryAfter: wait}
 		}
@@ -175,6 +175,7 @@ func (p *partition) Charge(pk []byte, ru float64) {
 	}
 	if m := p.meter.Load(); m != nil {
 		m.Charge(p.db.uptime(), ru)
+		p.consumed.Add(int64(ru*1000 + 0.5))
 	}
 }
 

@@ -142,8 +142,8 @@ func (db *DB) addContainers(set *metricset.Set, s *Stats) {
 
 // addState adds what Stats does not have of a container.
 func (c *Container) addState(set *metricset.Set, at string) {
-	c.db.rest.Count(set, at, &c.counted, "cleave_throttled_total", c.throttled.Load())
-	c.db.rest.Count(set, at, &c.counted, "cleave_key_throttled_total", c.limits.Refused())
+	c.db.totals.Count(set, at, &c.counted, "cleave_throttled_total", c.throttled.Load())
+	c.db.totals.Count(set, at, &c.counted, "cleave_key_throttled_total", c.limits.Refused())
 	metricset.Add(set, "cleave_damage", 0, at)
 	c.reindexing.Lock()
 	j := c.reindexing.job

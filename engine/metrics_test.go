@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"testing"
+	"time"
 
 	"github.com/cleavestore/cleave/internal/metricset"
 	"github.com/cleavestore/cleave/internal/vfs"
@@ -190,9 +192,60 @@ func TestMetricsRest(t *testing.T) {
 	must(t, db.DropContainer(ctx, "a"))
 	check("it has its label again", 10)
 	m := db.Metrics()
-	if n, _ := m.Value("cleave_throttled_total", "c099"); n != 12 {
-		t.Errorf("its own: %v, want 12", n)
+	if n, _ := m.Value("cleave_throttled_total", "c099"); n != 10 {
+		t.Errorf("its own: %v, want 10", n)
 	}
+}
+
+// TestCountersNeverFall: not when the throughput is unlimited for a while, nor when a container takes the name of one that was dropped.
+func TestCountersNeverFall(t *testing.T) {
+	ctx := t.Context()
+	def := ContainerDef{PartitionKey: []string{"/k"}, Throughput: 100, NoBurst: true, Limits: ContainerLimits{LogicalPartitionThroughput: 1}}
+	s := newMeteredStore(t, def)
+	last := make(map[string]float64)
+	check := func(what string, grown ...string) {
+		t.Helper()
+		m := s.db.Metrics()
+		part := fmt.Sprint(s.c.Partitions()[0].ID)
+		for name, labels := range map[string][]string{
+			"cleave_throttled_total": {"metered"}, "cleave_key_throttled_total": {"metered"},
+			"cleave_partition_throttled_total": {"metered", part}, "cleave_partition_consumed_total": {"metered", part},
+		} {
+			n, shown := m.Value(name, labels...)
+			at := fmt.Sprint(name, labels)
+			if shown && (n < last[at] || n == last[at] && slices.Contains(grown, name)) {
+				t.Errorf("%s: %s is %v after %v", what, at, n, last[at])
+			}
+			last[at] = max(n, last[at])
+		}
+	}
+	refuse := func() {
+		t.Helper()
+		s.pass(time.Hour)
+		must(t, second(s.c.Upsert(ctx, documentOf("a", "k", 1<<20), nil)))
+		for _, key := range []string{"k", "other"} {
+			if _, err := s.c.Upsert(ctx, documentOf("a", key, 1<<10), nil); !errors.Is(err, ErrThrottled) {
+				t.Fatal(err)
+			}
+		}
+	}
+	ofContainer := []string{"cleave_throttled_total", "cleave_key_throttled_total"}
+	all := append(ofContainer, "cleave_partition_throttled_total", "cleave_partition_consumed_total")
+	refuse()
+	check("refused", all...)
+	must(t, s.c.SetThroughput(ctx, 0))
+	check("unlimited")
+	must(t, s.c.SetThroughput(ctx, 50))
+	check("limited again")
+	refuse()
+	check("refused again", all...)
+	must(t, s.db.DropContainer(ctx, "metered"))
+	c, err := s.db.CreateContainer(ctx, "metered", def)
+	must(t, err)
+	s.c = c
+	check("made again")
+	refuse()
+	check("refused in the new one", all...)
 }
 
 // TestMetricsClosed: Metrics may be called while the store is being closed, and afterwards;

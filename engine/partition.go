@@ -27,6 +27,10 @@ type partition struct {
 	loadStats loadstats.Partition // guarded by the lock of c.loadStats
 
 	expiry expiry.Pass // the last one; only the expirer uses it
+
+	// Of the calls while the throughput is limited, since the store was opened:
+	consumed atomic.Int64 // thousandths of RU
+	refused  atomic.Int64 // calls
 }
 
 // physicals returns partitions without what this package has of them.

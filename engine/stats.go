@@ -241,7 +241,7 @@ func (p *partition) stats() PartitionStats {
 		Flushed: p.Install.FlushedSeq.Load(), Visible: p.Visible.Load(), Load: p.c.loadStats.Load(&p.loadStats, p.db.uptime()),
 	}
 	if m := p.meter.Load(); m != nil {
-		s.Throughput, s.Consumed, s.Throttled = m.Rate(), m.Consumed(), m.Refused()
+		s.Throughput, s.Consumed, s.Throttled = m.Rate(), float64(p.consumed.Load())/1000, p.refused.Load()
 	}
 	return s
 }

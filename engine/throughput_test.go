@@ -170,7 +170,7 @@ func TestThrottled(t *testing.T) {
 	if math.Abs(spent-20_000) > 400 {
 		t.Errorf("%v RU in 20 s at 1,000 RU/s", spent)
 	}
-	if got := s.c.routing.Load().parts[0].meter.Load().Refused(); got != refused {
+	if got := s.c.Partitions()[0].Throttled; got != refused {
 		t.Errorf("%d refused, counted %d", refused, got)
 	}
 }

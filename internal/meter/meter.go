@@ -1,6 +1,6 @@
-// Package meter limits the throughput of a physical partition, in request units (RU), and
-// counts what it consumed. It is the token bucket alone: the engine divides the throughput
-// of a container over its partitions, and refuses operations.
+// Package meter limits the throughput of a physical partition, in request units (RU). It is
+// the token bucket alone: the engine divides the throughput of a container over its
+// partitions, refuses operations, and counts what they consumed.
 package meter
 
 import (
@@ -20,11 +20,9 @@ const (
 // rate, but at most 3,000 RU/s leave it. The methods are safe for concurrent use and take
 // no lock; now is the store's uptime.
 type Meter struct {
-	rate     float64 // RU/s
-	bank     flow
-	burst    flow         // limits bursts; rate 0: there are none
-	consumed atomic.Int64 // thousandths of RU
-	refused  atomic.Int64 // operations
+	rate  float64 // RU/s
+	bank  flow
+	burst flow // limits bursts; rate 0: there are none
 }
 
 // New returns a meter with a balance in RU, usually 0; below 0 the partition owes them.
@@ -40,17 +38,7 @@ func New(rate float64, bursts bool, now time.Duration, balance float64) *Meter {
 	return m
 }
 
-// Admit returns 0 if an operation is admitted now. Otherwise it counts a refusal and
-// returns how long until the next operation is admitted.
-func (m *Meter) Admit(now time.Duration) time.Duration {
-	wait := m.Wait(now)
-	if wait > 0 {
-		m.refused.Add(1)
-	}
-	return wait
-}
-
-// Wait is Admit for an operation that waits then: it counts no refusal.
+// Wait returns how long until the next operation is admitted, 0 if one is now.
 func (m *Meter) Wait(now time.Duration) time.Duration {
 	wait := m.bank.wait(now)
 	if m.burst.rate > 0 {
@@ -61,7 +49,6 @@ func (m *Meter) Wait(now time.Duration) time.Duration {
 
 // Charge takes the cost of an operation from the bucket.
 func (m *Meter) Charge(now time.Duration, ru float64) {
-	m.consumed.Add(int64(ru*1000 + 0.5))
 	m.bank.charge(now, ru)
 	if m.burst.rate > 0 {
 		m.burst.charge(now, ru)
@@ -74,18 +61,9 @@ func (m *Meter) Rate() float64 { return m.rate }
 // Balance returns the balance in RU; below 0 the partition owes them.
 func (m *Meter) Balance(now time.Duration) float64 { return m.bank.balance(now) }
 
-// Consumed returns the RU of all operations that were charged.
-func (m *Meter) Consumed() float64 { return float64(m.consumed.Load()) / 1000 }
-
-// Refused returns how many operations were not admitted.
-func (m *Meter) Refused() int64 { return m.refused.Load() }
-
-// At returns the meter with another rate, and with what this one has counted.
+// At returns the meter with another rate, and with the balance of this one.
 func (m *Meter) At(rate float64, bursts bool, now time.Duration) *Meter {
-	next := New(rate, bursts, now, m.bank.balance(now))
-	next.consumed.Store(m.consumed.Load())
-	next.refused.Store(m.refused.Load())
-	return next
+	return New(rate, bursts, now, m.Balance(now))
 }
 
 // Heirs divides the rates and balances of meters evenly among n others. It returns none if

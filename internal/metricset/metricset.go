@@ -127,32 +127,29 @@ func Container(i int, name string) string {
 	return metrics.Rest
 }
 
-// Rest has the counters of the containers that share the label metrics.Rest, so that these only grow. One that is dropped takes
-// nothing away, and one that had a label of its own brings what it counts from then on. It is safe for concurrent use.
-type Rest struct {
+// Totals has the counters of containers by label, so that these only grow: a label has what each container counted while it had the
+// label. One that is dropped takes nothing away, also not for another one that gets its name. It is safe for concurrent use.
+type Totals struct {
 	mu   sync.Mutex
-	sums map[string]int64
+	sums map[[2]string]int64 // by counter and label; none is 0
 }
 
 // Count adds a counter of a container with the label at, which is n by now. last are its counters when they were last collected; they are
-// of r only.
-func (r *Rest) Count(s *Set, at string, last *map[string]int64, name string, n int64) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if *last == nil {
-		*last = make(map[string]int64)
+// of t only.
+func (t *Totals) Count(s *Set, at string, last *map[string]int64, name string, n int64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if more := n - (*last)[name]; more > 0 { // else a call that collects beside this one may have read it later
+		if *last == nil {
+			*last = make(map[string]int64)
+		}
+		if t.sums == nil {
+			t.sums = make(map[[2]string]int64)
+		}
+		(*last)[name] = n
+		t.sums[[2]string{name, at}] += more
 	}
-	more := max(0, n-(*last)[name]) // a call that collects beside this one may have read it later
-	(*last)[name] += more
-	if at != metrics.Rest {
-		Add(s, name, n, at)
-		return
-	}
-	if r.sums == nil {
-		r.sums = make(map[string]int64)
-	}
-	r.sums[name] += more
-	s.sample(name, []string{at}).Value = float64(r.sums[name])
+	s.sample(name, []string{at}).Value = float64(t.sums[[2]string{name, at}])
 }
 
 func (s *Set) sample(name string, labels []string) *metrics.Sample {

@@ -88,23 +88,29 @@ func TestFields(t *testing.T) {
 	}
 }
 
-// TestRest: counters of what shares a label grow by what each counts while it does.
-func TestRest(t *testing.T) {
-	var r Rest
+// TestTotals: the counters of a label grow by what each container counts while it has the label.
+func TestTotals(t *testing.T) {
+	var r Totals
 	var a, b map[string]int64
 	const name = "cleave_throttled_total"
+	at := metrics.Rest
 	collect := func(want float64, count func(s *Set)) {
 		t.Helper()
 		s := New()
 		count(s)
 		m := s.Snapshot(time.Unix(2, 0), time.Unix(1, 0))
-		if got, _ := m.Value(name, metrics.Rest); got != want || len(s.Unknown()) > 0 {
+		if got, _ := m.Value(name, at); got != want || len(s.Unknown()) > 0 {
 			t.Errorf("%v, want %v; lost %q", got, want, s.Unknown())
 		}
 	}
 	collect(8, func(s *Set) { r.Count(s, metrics.Rest, &a, name, 5); r.Count(s, metrics.Rest, &b, name, 3) })
 	collect(8, func(s *Set) { r.Count(s, metrics.Rest, &b, name, 3) })
 	collect(8, func(s *Set) { r.Count(s, metrics.Rest, &b, name, 2) }) // read before another call that has ended
-	collect(0, func(s *Set) { r.Count(s, "b", &b, name, 7) })
-	collect(9, func(s *Set) { r.Count(s, metrics.Rest, &b, name, 8) })
+	at = "b"
+	collect(4, func(s *Set) { r.Count(s, at, &b, name, 7) })
+	at = metrics.Rest
+	collect(9, func(s *Set) { r.Count(s, at, &b, name, 8) })
+	at = "b"
+	collect(4, func(s *Set) { r.Count(s, at, new(map[string]int64), name, 0) }) // another one of its name
+	collect(5, func(s *Set) { r.Count(s, at, new(map[string]int64), name, 1) })
 }

@@ -41,7 +41,7 @@ func (p *Pool) Admit() time.Duration {
 	if p == nil {
 		return 0
 	}
-	return p.meter.Admit(p.clock.uptime())
+	return p.meter.Wait(p.clock.uptime())
 }
 
 // Charge charges a request that was admitted, in RU.
