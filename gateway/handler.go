@@ -283,15 +283,15 @@ const maxPath = 16 << 10
 
 // split takes the path apart.
 func (c *call) split() *failure {
-	raw := c.r.URL.EscapedPath()
-	if u := c.r.URL; (u.RawQuery != "" || u.ForceQuery) && strings.Count(strings.Trim(raw, "/"), "/") == 5 {
-		// The protocol has no queries of URLs: a client has left a ? of the id of an item as it is.
+	raw := strings.TrimPrefix(c.r.URL.EscapedPath(), "/")
+	if u := c.r.URL; (u.RawQuery != "" || u.ForceQuery) && strings.Count(raw, "/") >= 5 {
+		// The protocol has no queries of URLs: a client has left a ? of the id of an item as it is, perhaps its first character.
 		raw += "?" + strings.ReplaceAll(u.RawQuery, "/", "%2F")
 	}
 	if len(raw) > maxPath {
 		return badf("the path has %d bytes, at most %d are read", len(raw), maxPath)
 	}
-	raw = strings.TrimSuffix(strings.TrimPrefix(raw, "/"), "/")
+	raw = strings.TrimSuffix(raw, "/")
 	c.raw = raw
 	if raw == "" {
 		return nil
