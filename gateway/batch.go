@@ -21,7 +21,7 @@ type batchOperation struct {
 	OperationType string          `json:"operationType"`
 	ID            string          `json:"id"`
 	PartitionKey  string          `json:"partitionKey"` // of a bulk
-	IfMatch       string          `json:"ifMatch"`
+	IfMatch       *string         `json:"ifMatch"`
 	IfNoneMatch   string          `json:"ifNoneMatch"`
 	ResourceBody  json.RawMessage `json:"resourceBody"`
 
@@ -78,7 +78,7 @@ func (c *call) postBatch(k *container) error {
 	given, ops := room[:n], make([]operation, n)
 	for i := range given {
 		g := &given[i]
-		ops[i] = operation{kind: lower(g.OperationType), id: g.ID, body: g.ResourceBody, ifMatch: g.IfMatch, ifNoneMatch: g.IfNoneMatch}
+		ops[i] = operation{kind: lower(g.OperationType), id: g.ID, body: g.ResourceBody, ifMatch: condition.Member(g.IfMatch), ifNoneMatch: g.IfNoneMatch}
 		switch ops[i].kind {
 		case opCreate, opUpsert, opReplace, opPatch, opDelete, opRead:
 		default:

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"fmt"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -117,6 +118,13 @@ func TestUncommittedETag(t *testing.T) {
 		s.do(412, "DELETE", path, "", with...)
 		s.do(412, "PUT", coll, `{"id":"c","partitionKey":{"paths":["/pk"]}}`, "If-Match", of)
 		s.do(412, "DELETE", coll+"/sprocs/p", "", "If-Match", of)
+		for _, op := range []string{`Replace","resourceBody":{"id":"1","pk":"a","n":4}`, `Upsert","resourceBody":{"id":"1","pk":"a","n":4}`,
+			`Patch","resourceBody":[{"op":"set","path":"/n","value":4}]`, `Delete"`} {
+			op = fmt.Sprintf(`[{"id":"1","ifMatch":%q,"partitionKey":"[\"a\"]","operationType":"%s}]`, of, op)
+			if got := append(s.batch(207, docs, op), s.batch(207, docs, op, append(key, "x-ms-cosmos-batch-atomic", "true")...)...); got[0].StatusCode != 412 || got[1].StatusCode != 412 {
+				t.Errorf("%s: %v", op, statuses(got))
+			}
+		}
 	}
 	if r = s.do(200, "GET", path, "", key...); r.member(t, "n") != 3.0 {
 		t.Errorf("%s", r.body)

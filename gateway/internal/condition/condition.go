@@ -2,6 +2,7 @@
 package condition
 
 import (
+	"cmp"
 	"math"
 	"net/http"
 
@@ -27,6 +28,14 @@ func Header(h http.Header) string {
 		return Unknown
 	}
 	return text
+}
+
+// Member is Header for the member of an operation of a batch, nil if it has none.
+func Member(text *string) string {
+	if text == nil {
+		return ""
+	}
+	return cmp.Or(*text, Unknown)
 }
 
 // Match returns the etag that an If-Match wants the item to have, 0 for any.
