@@ -16,8 +16,9 @@
 //     has now. Without Options.Replace the restore ends here if it would have to delete or
 //     overwrite an item; with Options.DryRun it always ends here.
 //  3. What differs is written, in transactions of package engine. Each transaction compares
-//     a range of ids once more and makes the container equal to the backup there. It is
-//     serializable: if another writer changes an item in the range meanwhile, it begins anew.
+//     a range of ids once more and makes the container equal to the backup there. It begins
+//     anew if another writer changes an item meanwhile that it writes or deletes. If that
+//     happens again and again, it is divided, down to single items.
 //  4. The temporary directory is removed.
 //
 // # Crashes
@@ -26,10 +27,11 @@
 // temporary directory.
 //
 // If all that differs fits into one transaction (Limits.BatchOperations, Limits.BatchBytes),
-// step 3 is one transaction. It is one record of the log, so after a crash the logical
-// partition is as before or wholly restored, and no reader sees it in between.
+// step 3 is one transaction, unless others change the same items again and again. It is one
+// record of the log, so after a crash the logical partition is as before or wholly restored,
+// and no reader sees it in between.
 //
-// If it does not fit, step 3 is several transactions: first those that only delete items
+// Otherwise step 3 is several transactions: first those that only delete items
 // which the backup does not have, in the order of ids, then those that write, in the order of
 // ids. After a crash some of them have happened and the others have not. Each of them only
 // removes a difference between the container and the backup, and what they do is
@@ -49,6 +51,7 @@
 //
 //  1. No other logical partition is written to.
 //  2. A backup that is damaged, or does not belong to the ones before it, changes nothing.
-//  3. After nil the logical partition was equal to the backup, range of ids by range of ids,
-//     each at the commit of its transaction, except for items that have expired since.
+//  3. After nil the logical partition was equal to the backup, range of ids by range of ids, but
+//     for items that have expired since and for what others wrote while the transaction of the
+//     range was under way: that is as if written behind it.
 package restore

@@ -55,7 +55,8 @@ type Result struct {
 	Deleted   int64 `json:"deleted"`   // items that the backup does not have
 	Unchanged int64 `json:"unchanged"` // items that were equal: they keep their etags
 	Bytes     int64 `json:"bytes"`     // of the documents that were written
-	// Atomic says that all changes fit into one transaction, which readers see as a whole.
+	// Atomic says that all changes fit into one transaction, which readers see as a whole. After
+	// a restore: that it was one.
 	Atomic bool `json:"atomic"`
 }
 
@@ -77,8 +78,8 @@ func (r *Result) changes() int64 { return r.Created + r.Replaced + r.Deleted }
 //
 // Errors, beside those of Update: ErrExists, ErrNotFound if the backup has no item of the key,
 // ErrNoContainer, ErrInvalid if the containers do not match, *ConflictError, those of
-// engine.Restore about the backup, and ErrConflict if another writer changes the same items
-// again and again, or the default time to live meanwhile.
+// engine.Restore about the backup, and ErrConflict if another writer changes an item that is
+// restored again and again, or the default time to live meanwhile.
 func LogicalPartition(ctx context.Context, c *engine.Container, key engine.PartitionKey, r io.Reader, o *Options) (Result, error) {
 	s := session{ctx: ctx, to: c, key: key}
 	if o != nil {

@@ -70,6 +70,7 @@ type transaction struct {
 	after string   // the ids behind this one
 	puts  bool     // false: items that the backup does not have are deleted, and no more
 	whole bool     // as many ids as fit
+	most  int      // changes, at most; 0: as many as fit
 	evict []string // ids to delete first: they have values that are needed
 
 	// Of the newest try:
@@ -78,6 +79,8 @@ type transaction struct {
 	written int
 	done    Result
 	large   *large // an item that fits into no transaction; nil: there was none
+	lead    string // ids behind after and up to this one were equal before the first change
+	changed string // the item that was changed last
 }
 
 // large is an item that is too large for a transaction.
@@ -94,9 +97,14 @@ func (t *transaction) run() error {
 	s := t.s
 	for try := 0; ; {
 		err := s.patiently(func() error {
-			_, err := s.to.UpdateWith(s.ctx, s.key, &engine.UpdateOptions{Serializable: true}, t.try)
-			return err
+			return s.to.Update(s.ctx, s.key, t.try)
 		})
+		if errors.Is(err, engine.ErrConflict) && s.sameDefault() == nil {
+			if err = t.shorten(err); err != nil {
+				return err
+			}
+			continue
+		}
 		if err == nil && t.large != nil {
 			err = s.patiently(t.writeLarge)
 		}
@@ -128,6 +136,16 @@ func (t *transaction) run() error {
 	}
 }
 
+// shorten has the next try change fewer items, since other writers were faster. One that they
+// change again and again then holds up no other one.
+func (t *transaction) shorten(err error) error {
+	if t.most == 1 && t.after == t.lead {
+		return fmt.Errorf("item %q: %w", t.changed, err)
+	}
+	t.after, t.most = t.lead, max(1, int(t.done.changes()/2))
+	return nil
+}
+
 // makeRoom has the next try delete the item that has a value of a unique key, if that item is
 // still to be written.
 func (t *transaction) makeRoom(taken *engine.UniqueKeyError) error {
@@ -141,7 +159,7 @@ func (t *transaction) makeRoom(taken *engine.UniqueKeyError) error {
 // try is the function of the transaction.
 func (t *transaction) try(tx *engine.Tx) error {
 	s := t.s
-	t.last, t.end, t.written, t.done, t.large = t.after, false, 0, Result{}, nil
+	t.last, t.end, t.written, t.done, t.large, t.lead = t.after, false, 0, Result{}, nil, t.after
 	for _, id := range t.evict {
 		if err := tx.Delete(id, nil); err == nil {
 			t.written++
@@ -182,8 +200,15 @@ func (t *transaction) try(tx *engine.Tx) error {
 			}
 			t.done.count(kind, want)
 			t.written++
+			t.changed = id
+			stopped = int(t.done.changes()) == t.most
 		}
-		t.last = id
+		if t.last = id; t.done == (Result{}) {
+			t.lead = id
+		}
+		if stopped {
+			return errStop
+		}
 		return nil
 	})
 	if err == nil {
