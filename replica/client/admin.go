@@ -92,10 +92,8 @@ func (c *Client) until(ctx context.Context, id uint64, next func(*topology.Group
 	var last error
 	t := try{c: c}
 	for {
-		c.Refresh(ctx)
-		p := c.routes.now.Load()
-		g := c.Descriptor(id)
-		if t.g = p.byID[id]; t.g == nil {
+		var g *topology.Group
+		if g, t.g = c.told(ctx, id); t.g == nil {
 			return fmt.Errorf("group %d: %w", id, engine.ErrNotFound)
 		}
 		if g != nil && g.Epoch > 0 {

@@ -16,9 +16,7 @@ import (
 // before the call. A replica that does not lead is asked first. Not more than one export of a client
 // runs at a time. An error of w is returned unchanged.
 func (c *Client) Export(ctx context.Context, id uint64, w io.Writer) (g *topology.Group, index uint64, err error) {
-	c.Refresh(ctx)
-	g = c.Descriptor(id)
-	state := c.routes.now.Load().byID[id]
+	g, state := c.told(ctx, id)
 	if g == nil || state == nil || g.Epoch == 0 {
 		return nil, 0, fmt.Errorf("group %d: %w", id, engine.ErrNotFound)
 	}

@@ -244,7 +244,16 @@ func (c *Client) Refresh(ctx context.Context) {
 	if round == nil {
 		round = make(chan struct{})
 		a.round = round
-		go c.askAll(round)
+		end := sync.OnceFunc(func() {
+			a.Lock()
+			a.round = nil
+			a.Unlock()
+			close(round)
+		})
+		go func() {
+			c.askAll(end)
+			end()
+		}()
 	}
 	a.Unlock()
 	select {
@@ -253,17 +262,34 @@ func (c *Client) Refresh(ctx context.Context) {
 	}
 }
 
-// askAll is one round of Refresh.
-func (c *Client) askAll(round chan struct{}) {
-	var once sync.Once
-	end := func() {
-		once.Do(func() {
-			c.routes.asking.Lock()
-			c.routes.asking.round = nil
-			c.routes.asking.Unlock()
-			close(round)
-		})
+// RefreshAll is Refresh that returns when all nodes have answered or not. Who wants to know that there is no such group, or
+// no replica there, must have heard them all.
+func (c *Client) RefreshAll(ctx context.Context) {
+	heard := make(chan struct{})
+	go func() {
+		defer close(heard)
+		c.askAll(func() {})
+	}()
+	select {
+	case <-heard:
+	case <-ctx.Done():
 	}
+}
+
+// told returns a group as the nodes describe it now, and its state, of which both may be nil. The description of the cluster alone
+// has Epoch 0.
+func (c *Client) told(ctx context.Context, id uint64) (g *topology.Group, state *groupState) {
+	for _, refresh := range []func(context.Context){c.Refresh, c.RefreshAll} { // all are heard only if they must be
+		refresh(ctx)
+		if g, state = c.Descriptor(id), c.routes.now.Load().byID[id]; g != nil && g.Epoch > 0 && state != nil {
+			break
+		}
+	}
+	return g, state
+}
+
+// askAll asks all nodes which groups they have, and calls news for each one that has told news.
+func (c *Client) askAll(news func()) {
 	var tasks sync.WaitGroup
 	nodes := slices.Collect(maps.Keys(c.routes.now.Load().links))
 	places := make(chan struct{}, mostAsked)
@@ -279,12 +305,11 @@ func (c *Client) askAll(round chan struct{}) {
 				return
 			}
 			if peers, groups, dropped, err := r.Routes(); err == nil && c.routes.update(peers, groups, dropped...) {
-				end()
+				news()
 			}
 		})
 	}
 	tasks.Wait()
-	end()
 }
 
 // mostAsked is how many nodes are asked at once for what they know.

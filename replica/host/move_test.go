@@ -1,14 +1,20 @@
 package host_test
 
 import (
+	"context"
 	"errors"
+	"io"
 	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/cleavestore/cleave/engine"
+	"github.com/cleavestore/cleave/replica/client"
+	"github.com/cleavestore/cleave/replica/host"
+	"github.com/cleavestore/cleave/replica/serve"
 	"github.com/cleavestore/cleave/replica/topology"
+	"github.com/cleavestore/cleave/replica/transport"
 )
 
 // TestMoveReader: a move makes no voter of a reader.
@@ -40,6 +46,39 @@ func TestMoveReader(t *testing.T) {
 			t.Errorf("%+v, and before %+v", now, before)
 		}
 		c.Close()
+		r.Close()
+	})
+}
+
+// TestOneNodeTells: the first node that tells a new client of its groups does not have the one that is to be changed or exported. The
+// client hears the others before it says that there is no such group.
+func TestOneNodeTells(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := host.NewRig(t, 1, func(ctx context.Context, h *host.Host, c *transport.Conn) {
+			if h.Node() != 1 {
+				time.Sleep(100 * time.Millisecond)
+			}
+			serve.Client(ctx, h, c)
+		})
+		r.Steady()
+		must(t, r.Split(r.Cluster().Groups()[0].ID, newRight))
+		must(t, r.Start(4))
+		r.Move(newRight, 1, 4)
+		r.Until("node 1 does not have the group", func() bool { return r.Node(1).Group(newRight) == nil })
+		for i, f := range []func(*client.Client) error{
+			func(c *client.Client) error {
+				_, _, err := c.Export(within(time.Minute), newRight, io.Discard)
+				return err
+			},
+			func(c *client.Client) error { return c.Split(within(time.Minute), newRight, newRight+1) },
+			func(c *client.Client) error { return c.Move(within(time.Minute), newRight+1, 4, 1) },
+		} {
+			c := client.New(client.Config{Cluster: r.Cluster(), Credentials: r.Credentials(), Dial: r.Network().Dialer(clientAddress)})
+			if err := f(c); err != nil {
+				t.Errorf("call %d: %v", i+1, err)
+			}
+			c.Close()
+		}
 		r.Close()
 	})
 }

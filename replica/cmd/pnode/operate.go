@@ -305,12 +305,12 @@ func (c *drainCommand) Run(ctx context.Context, e *environment) error {
 	}
 	before, last := -1, ""
 	for {
-		o.client.Refresh(ctx)
+		o.client.RefreshAll(ctx)
+		if p, err = o.picture(ctx); err != nil {
+			return c.goesOn(err)
+		}
 		var left []string
-		for _, g := range o.client.Descriptors() {
-			if _, on := g.On(node); !on {
-				continue
-			}
+		for _, g := range groupsOn(node, o.client.Descriptors(), p.Groups) {
 			text := fmt.Sprint("group ", g.ID)
 			if in, moving := g.Moving(); moving {
 				text += fmt.Sprintf(" goes to node %d", in.Node)
@@ -328,9 +328,30 @@ func (c *drainCommand) Run(ctx context.Context, e *environment) error {
 			last = line
 		}
 		if err = wait(ctx); err != nil {
-			return &unfinished{fmt.Sprintf("the drain goes on, until pnode drain %s %d --undo", c.Dir, c.Node), err}
+			return c.goesOn(err)
 		}
 	}
+}
+
+func (c *drainCommand) goesOn(err error) error {
+	return &unfinished{fmt.Sprintf("the drain goes on, until pnode drain %s %d --undo", c.Dir, c.Node), err}
+}
+
+// groupsOn returns the groups that have a replica on a node, in the order of their ids, by the newest description of each: what nodes
+// have told, or what the metadata store has, which knows also those that no node tells of which answers.
+func groupsOn(node topology.NodeID, told, stored []*topology.Group) (on []*topology.Group) {
+	newest := make(map[topology.GroupID]*topology.Group)
+	for _, g := range slices.Concat(told, stored) {
+		if known := newest[g.ID]; known == nil || known.Epoch < g.Epoch {
+			newest[g.ID] = g
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(newest)) {
+		if _, has := newest[id].On(node); has {
+			on = append(on, newest[id])
+		}
+	}
+	return on
 }
 
 // others counts the nodes of a node's region that could have its replicas, and how many that have to be: as many as a group has
@@ -421,10 +442,10 @@ func (c *moveCommand) Run(ctx context.Context, e *environment) error {
 
 // check returns why the group cannot be moved so.
 func (c *moveCommand) check(ctx context.Context, o *operator) error {
-	o.client.Refresh(ctx)
+	o.client.RefreshAll(ctx)
 	g := o.client.Descriptor(c.Group)
 	if g == nil {
-		return fmt.Errorf("there is no group %d", c.Group)
+		return fmt.Errorf("no node that answers has group %d", c.Group)
 	}
 	return c.allowed(g)
 }
@@ -453,7 +474,7 @@ func (o *operator) hold(ctx context.Context, e *environment, group, to uint64) (
 		return nil, fmt.Errorf("node %d holds no lease: does it run?", to)
 	}
 	other := func() (uint64, *topology.Group) { // the node that gets a replica meanwhile
-		o.client.Refresh(ctx)
+		o.client.RefreshAll(ctx)
 		g := o.client.Descriptor(group)
 		if g == nil {
 			return 0, nil
@@ -467,7 +488,7 @@ func (o *operator) hold(ctx context.Context, e *environment, group, to uint64) (
 	for {
 		why := ""
 		if node, g := other(); g == nil {
-			return nil, fmt.Errorf("there is no group %d", group)
+			return nil, fmt.Errorf("no node that answers has group %d", group)
 		} else if node != 0 {
 			why = fmt.Sprintf("group %d: waits until node %d has its replica", group, node)
 		} else {

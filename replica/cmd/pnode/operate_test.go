@@ -234,6 +234,25 @@ func TestOthers(t *testing.T) {
 	}
 }
 
+// TestGroupsOn: of each group the newest description counts, and what only the metadata store knows is there too.
+func TestGroupsOn(t *testing.T) {
+	all := partmap.Range{Min: partmap.MinEPK(), Max: partmap.MaxEPK()}
+	group := func(id topology.GroupID, epoch uint64, nodes ...topology.NodeID) *topology.Group {
+		g := topology.New(id, "c", all, nodes...)
+		g.Epoch = epoch
+		return g
+	}
+	told := []*topology.Group{group(1, 3, 1, 2), group(2, 1, 1, 5), group(3, 2, 5)}
+	stored := []*topology.Group{group(1, 2, 1, 5), group(2, 4, 1, 2), group(4, 1, 4, 5, 6)}
+	var ids []topology.GroupID
+	for _, g := range groupsOn(5, told, stored) {
+		ids = append(ids, g.ID)
+	}
+	if !slices.Equal(ids, []topology.GroupID{3, 4}) {
+		t.Errorf("groups %v", ids)
+	}
+}
+
 // TestMoveRefused: what cannot be moved is refused before anything is changed.
 func TestMoveRefused(t *testing.T) {
 	g, err := topology.New(9, "c", partmap.Range{Min: partmap.MinEPK(), Max: partmap.MaxEPK()}, 1, 2, 3).Add(4, topology.Learner)
