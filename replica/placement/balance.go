@@ -67,10 +67,10 @@ func (p *Planner) even(now time.Time) []Step {
 		}
 		var from *node
 		for _, n := range p.order {
-			if n.Live && n.Region == to.Region && p.held(n) > p.held(to)+1 && (from == nil || p.held(n) > p.held(from)) {
+			if n.Live && n.Region == to.Region && n.held > to.held+1 && (from == nil || n.held > from.held) {
 				from = n
 			}
-			if n.Live && n.Region == to.Region && !n.Draining && !n.isStuck() && p.held(n) < p.held(to) {
+			if n.Live && n.Region == to.Region && !n.Draining && !n.isStuck() && n.held < to.held {
 				from = nil // another node has fewer
 				break
 			}
@@ -91,16 +91,6 @@ func (p *Planner) even(now time.Time) []Step {
 		}
 	}
 	return nil
-}
-
-// held is how many replicas a node has that are not readers.
-func (p *Planner) held(n *node) (sum int) {
-	for _, id := range n.groups {
-		if r, ok := p.groups[id].On(n.ID); ok && r.Role != topology.Learner {
-			sum++
-		}
-	}
-	return sum
 }
 
 // relieve returns the step that takes the most off the node without making another one as

@@ -273,9 +273,12 @@ func (c *cluster) check() {
 	}
 	for id, n := range c.planner.nodes {
 		var bytes int64
-		load := 0.0
+		load, held := 0.0, 0
 		for gid, g := range c.groups {
-			if _, on := g.On(id); on {
+			if r, on := g.On(id); on {
+				if r.Role != topology.Learner {
+					held++
+				}
 				bytes += c.reports[gid].Bytes
 				if c.reports[gid].Leader == id {
 					load += c.reports[gid].LeaderLoad
@@ -284,9 +287,9 @@ func (c *cluster) check() {
 				}
 			}
 		}
-		if n.bytes != bytes || n.load-load > 1e-6 || load-n.load > 1e-6 || n.in != 0 || n.out != 0 || n.splits != 0 {
-			c.t.Errorf("node %d: counted %d bytes, load %v, %d in, %d out, %d splits; it has %d bytes, load %v",
-				id, n.bytes, n.load, n.in, n.out, n.splits, bytes, load)
+		if n.held != held || n.bytes != bytes || n.load-load > 1e-6 || load-n.load > 1e-6 || n.in != 0 || n.out != 0 || n.splits != 0 {
+			c.t.Errorf("node %d: counted %d replicas, %d bytes, load %v, %d in, %d out, %d splits; it has %d replicas, %d bytes, load %v",
+				id, n.held, n.bytes, n.load, n.in, n.out, n.splits, held, bytes, load)
 		}
 	}
 }

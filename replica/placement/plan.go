@@ -221,7 +221,7 @@ func (p *Planner) spare(k *group) topology.Replica {
 		}
 		share = n.share(-k.Bytes, -k.loadOn(n.ID))
 		if p.policy.Even { // of nodes that are about equally full the one with the most replicas
-			held = int(share/p.policy.Tolerance)<<32 + p.held(n)
+			held = int(share/p.policy.Tolerance)<<32 + n.held
 		}
 		return lost, draining, zones[n.Zone], held, share
 	}

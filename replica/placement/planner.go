@@ -113,6 +113,7 @@ type Planner struct {
 type node struct {
 	Node
 	groups     []topology.GroupID // in order
+	held       int                // replicas that are not readers
 	bytes      int64
 	load       float64
 	in, out    int
@@ -250,6 +251,9 @@ func (p *Planner) count(k *group, sign int) {
 		n := p.node(r.Node)
 		n.bytes += int64(sign) * k.Bytes
 		n.load += float64(sign) * k.loadOn(r.Node)
+		if r.Role != topology.Learner {
+			n.held += sign
+		}
 		if r.Role == topology.Incoming {
 			n.in += sign
 			p.node(k.Leader).out += sign
