@@ -104,9 +104,9 @@ func (c *call) permitted(sig string) *failure {
 	}
 	no := failf(http.StatusForbidden, "the permission %q, %s of %q, is not for %s %q", r.record.Name, lower(d.PermissionMode),
 		clip(d.Resource), c.r.Method, clip(c.r.URL.EscapedPath()))
-	of, path := c.byNames(strings.Split(strings.Trim(d.Resource, "/"), "/")), c.byNames(c.path)
+	of, path := c.linked(&d), c.byNames(c.path)
 	switch {
-	case len(of) < 4 || c.databaseOf(r) != of[1]:
+	case len(of) < 4 || c.databaseOf(r) != of[1] || r.record.Container != "" && r.record.Container != c.containerOf(of):
 		return no // of a container or what is in it, in the database of the user
 	case len(of) > 4 && slices.Equal(path, of[:4]) && reads:
 		return nil // clients of an item want to know the partition key of its container
@@ -144,6 +144,24 @@ func (c *call) permitted(sig string) *failure {
 		return no
 	}
 	return nil
+}
+
+// linked returns the path of what a permission is for.
+func (c *call) linked(d *resourceDefinition) []string {
+	return c.byNames(strings.Split(strings.Trim(d.Resource, "/"), "/"))
+}
+
+// noContainer stands for the resource id of a container that there is not.
+const noContainer = "none"
+
+// containerOf returns the resource id of the container at a path or above it.
+func (c *call) containerOf(path []string) string {
+	if len(path) >= 4 {
+		if k, bad := c.catalog.container(path[1], path[3]); bad == nil {
+			return k.rid
+		}
+	}
+	return noContainer
 }
 
 // databaseOf returns the name of the database to which a permission belongs.

@@ -98,6 +98,34 @@ func TestResourceTokens(t *testing.T) {
 	try(401, token, "GET", "/", "")
 }
 
+// TestPermissionOfDropped: a permission is for the container that is there when it is made, not for another one that gets its name.
+func TestPermissionOfDropped(t *testing.T) {
+	s := start(t, nil)
+	s.items()
+	s.do(201, "POST", "/dbs/d/users", `{"id":"u"}`)
+	const of, made = `{"id":"p","permissionMode":"Read","resource":"dbs/d/colls/c"}`, `{"id":"c","partitionKey":{"paths":["/pk"]}}`
+	token := func(r *reply) string { text, _ := r.member(t, "_token").(string); return text }
+	try := func(what string, want int, token string) {
+		t.Helper()
+		r := s.signed("GET", coll+"/docs", nil)
+		r.Header.Set("Authorization", url.QueryEscape(token))
+		if got := s.send(r); got.status != want {
+			t.Errorf("%s: %d, want %d: %s", what, got.status, want, got.body)
+		}
+	}
+	const path = "/dbs/d/users/u/permissions"
+	before := token(s.do(201, "POST", path, of))
+	try("as it was", 200, before)
+	s.do(204, "DELETE", coll, "")
+	try("dropped", 403, before)
+	absent := token(s.do(201, "POST", path, strings.Replace(of, `"p"`, `"absent"`, 1)))
+	s.do(201, "POST", "/dbs/d/colls", made)
+	try("made again", 403, before)
+	try("a new token", 403, token(s.do(200, "GET", path+"/p", "")))
+	try("made while there was none", 403, absent)
+	try("replaced", 200, token(s.do(200, "PUT", path+"/p", of)))
+}
+
 // TestTokenAge: a token is valid for as long as the request says, a day at most.
 func TestTokenAge(t *testing.T) {
 	now := time.Unix(1_700_000_000, 0)

@@ -56,6 +56,8 @@ type resourceRecord struct {
 	RID        string          `json:"rid"`
 	Made       int64           `json:"made"` // seconds
 	Definition json.RawMessage `json:"definition"`
+	// Container is the resource id of the container that a permission is for, noContainer if there was none; "": an older build has made it.
+	Container string `json:"container,omitempty"`
 }
 
 const kindResource = "resource"
@@ -423,6 +425,7 @@ func (c *call) readResource(of *owner) (*resourceRecord, error) {
 		if d.Resource == "" {
 			return nil, badf("the permission has no member resource, which is the link of what it is for")
 		}
+		r.record.Container = c.containerOf(c.linked(&d))
 	}
 	if of.set.kind == kindTrigger {
 		if t := lower(d.TriggerType); t != "pre" && t != "post" {
