@@ -327,7 +327,7 @@ func deterministic(err error) bool {
 }
 
 // Truncate makes durable what the partition has applied, and drops entries of the log that
-// are not needed any more. An error may leave the log truncated; after an error that matches
+// are not needed any more, if that is worthwhile. An error may leave the log truncated; after an error that matches
 // engine.ErrOutcomeUnknown the replica must be opened again.
 func (g *Group) Truncate(ctx context.Context) error {
 	if g.failed != nil {
@@ -347,8 +347,8 @@ func (g *Group) Truncate(ctx context.Context) error {
 }
 
 // TruncateFlushed is Truncate for a host with many groups: it has flushed the store itself
-// since Held has returned held, and calls raftlog.Store.Note afterwards. Entries up to old are not kept
-// for slow followers: the files of the log that have them are those of all groups.
+// since Held has returned held, and calls raftlog.Store.Note afterwards. Entries up to old are not kept,
+// for slow followers or as too few: the files of the log that have them are those of all groups.
 func (g *Group) TruncateFlushed(held, old uint64) error {
 	return g.truncate(held, old, g.cfg.Log.Cut)
 }
@@ -379,7 +379,7 @@ func (g *Group) truncate(held, old uint64, cut func(raftlog.Base) error) error {
 		})
 		to = max(to, min(old, most))
 	}
-	if to <= base.Index {
+	if to <= base.Index || old <= base.Index && !g.cfg.Log.Worthwhile(to) {
 		return nil
 	}
 	term, err := g.cfg.Log.Term(to)

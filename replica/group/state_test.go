@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"path"
 	"slices"
 	"testing"
 
@@ -12,6 +13,7 @@ import (
 
 	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/internal/randtest"
+	"github.com/cleavestore/cleave/internal/vfs"
 	"github.com/cleavestore/cleave/partmap"
 	"github.com/cleavestore/cleave/replica/command"
 )
@@ -222,4 +224,48 @@ func FuzzState(f *testing.F) {
 			t.Errorf("%x became %x", base.State, third.State)
 		}
 	})
+}
+
+// TestTruncateSparesState: a group that remembers many commands does not write them anew for few entries, unless the entries are
+// old. When it has had enough entries, its log is truncated.
+func TestTruncateSparesState(t *testing.T) {
+	const remembered = 1000
+	b := FirstBase([]uint64{1}, 1000)
+	var s state
+	must(t, s.load(&b, whole))
+	for n := range uint64(remembered) {
+		s.note(commandID(1_000_000+n), Bootstrap)
+	}
+	b = s.at(Bootstrap, 1)
+	faulty := vfs.NewFaulty(vfs.NewMem())
+	r, err := open(t, faulty, 1, &b)
+	must(t, err)
+	r.lead()
+	written, logged := int64(0), int64(0)
+	faulty.SetHook(func(c vfs.Call) error {
+		if c.Op == vfs.OpWrite && path.Dir(c.Name) == "raft" && path.Ext(c.Name) != ".log" {
+			written += c.Len
+		}
+		return nil
+	})
+	truncate := func(old uint64) {
+		t.Helper()
+		must(t, r.g.TruncateFlushed(r.g.Held(), old))
+		must(t, r.log.Note())
+	}
+	begin, first := r.g.cfg.Log.Base().Index, r.g.Applied()
+	for n := range uint64(400) {
+		before := r.g.cfg.Log.Bytes()
+		r.ask(upsert(1+n, r.g.Applied(), "i"))
+		logged += r.g.cfg.Log.Bytes() - before
+		truncate(0)
+	}
+	if moved := r.g.cfg.Log.Base().Index; moved == begin || written > 2*logged+400*300 {
+		t.Errorf("the base is at %d, was at %d; %d bytes were written for %d of entries", moved, begin, written, logged)
+	}
+	r.ask(upsert(1000, r.g.Applied(), "i"))
+	truncate(r.g.Applied())
+	if at := r.g.cfg.Log.Base().Index; at != r.g.Applied() || at <= first {
+		t.Errorf("the base is at %d, entries up to %d are old", at, r.g.Applied())
+	}
 }

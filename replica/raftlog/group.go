@@ -54,6 +54,17 @@ func (g *Group) Bytes() int64 {
 	return g.mu.bytes
 }
 
+// Worthwhile reports whether a truncation up to an entry drops more than it writes, if the state is as long as that of the base.
+func (g *Group) Worthwhile(index uint64) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	drops := int64(inlineBytes) // the manifest is written anyway
+	for i := range g.mu.slots[:min(index, g.lastLocked())-min(index, g.mu.base.Index)] {
+		drops += g.mu.slots[i].size + entryBytes
+	}
+	return drops >= int64(len(g.mu.base.State))
+}
+
 // Old returns the newest entry in a file of the log behind which at least so many others have been begun; 0 if there is none.
 func (g *Group) Old(files uint64) uint64 {
 	newest := g.store.log.Newest()
