@@ -88,6 +88,33 @@ func TestGatherLongKeys(t *testing.T) {
 	}
 }
 
+// TestGatherManyOfOne: commands that wait are distributed over entries in one pass, also if each needs an entry of its own. Those
+// of one key stay in their order, and others need not wait behind them.
+func TestGatherManyOfOne(t *testing.T) {
+	r := single(t, vfs.NewMem(), 10_000)
+	var waiting []*command.Command
+	r.g.encoded = make(map[command.ID][]byte)
+	for n := range uint64(maxWaiting) {
+		c := upsert(n, r.g.Applied(), "i")
+		if n%8 == 7 {
+			c.Batches[0].Key = engine.NumberKey(float64(n))
+		}
+		waiting, r.g.encoded[c.ID] = append(waiting, c), c.Append(nil)
+	}
+	entries := r.g.entriesOf(waiting)
+	if want := maxWaiting * 7 / 8; len(entries) != want || len(entries[0].commands) != maxWaiting/8+1 {
+		t.Fatalf("%d entries, the first one of %d commands, want %d", len(entries), len(entries[0].commands), want)
+	}
+	last := uint64(0)
+	for i, e := range entries {
+		n := binary.LittleEndian.Uint64(e.commands[0].ID[:])
+		if i > 0 && n <= last {
+			t.Fatalf("command %d in entry %d, behind %d", n, i, last)
+		}
+		last = n
+	}
+}
+
 // TestGatherBounds: commands that are large together have entries of their own, also patches,
 // which may make items that are larger than they are themselves.
 func TestGatherBounds(t *testing.T) {
@@ -95,12 +122,13 @@ func TestGatherBounds(t *testing.T) {
 		return &command.Command{ID: commandID(uint64(n)), Batches: []command.Batch{{Key: engine.NumberKey(float64(n)), Operations: []command.Operation{o}}}}
 	}
 	count := func(o command.Operation) int {
-		e := gathering{keys: make(map[engine.PartitionKey]bool)}
-		n := 0
-		for c := of(n, o); n < 10_000 && e.add(c, c.Append(nil), start); c = of(n, o) {
-			n++
+		var e gathering
+		for n := 0; ; n++ {
+			c := of(n, o)
+			if b := c.Append(nil); n == 10_000 || !e.add(c, b, loadOf(c, b)) {
+				return n
+			}
 		}
-		return n
 	}
 	if n := count(command.Operation{Kind: command.Upsert, Body: make([]byte, 300<<10)}); n != 3 {
 		t.Errorf("%d of 300 KiB", n)

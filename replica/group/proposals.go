@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"go.etcd.io/raft/v3"
 
@@ -114,37 +113,63 @@ const (
 	gatherWeight = 7 << 20
 )
 
-// gathering is an entry to which commands are added.
-type gathering struct {
-	commands           []*command.Command
-	encoded            [][]byte
-	bytes, ops, weight int
-	keys               map[engine.PartitionKey]bool // also of commands that did not fit
-}
+// load is what commands count for in an entry.
+type load struct{ bytes, ops, weight int }
 
-// add adds a command, whose encoding is b, if it fits.
-func (e *gathering) add(c *command.Command, b []byte, now time.Time) bool {
-	// An entry has one batch of a key.
-	fits := !slices.ContainsFunc(c.Batches, func(of command.Batch) bool { return e.keys[of.Key] })
-	ops, weight := 0, 0
+// loadOf returns the load of a command whose encoding is b.
+func loadOf(c *command.Command, b []byte) load {
+	l := load{bytes: len(b), weight: len(b)}
 	for i := range c.Batches {
-		e.keys[c.Batches[i].Key] = true
-		ops += len(c.Batches[i].Operations)
-		weight += len(c.Batches[i].Operations) * len(c.Batches[i].Key.Encoded())
+		l.ops += len(c.Batches[i].Operations)
+		l.weight += len(c.Batches[i].Operations) * len(c.Batches[i].Key.Encoded())
 		for k := range c.Batches[i].Operations {
 			if c.Batches[i].Operations[k].Kind == command.Patch {
-				weight += definition.MaxItemBytes
+				l.weight += definition.MaxItemBytes
 			}
 		}
 	}
-	if !fits || len(e.commands) > 0 && (e.bytes+len(b) > gatherBytes || e.ops+ops > gatherOps || e.weight+weight+len(b) > gatherWeight) {
+	return l
+}
+
+// gathering is an entry to which commands are added.
+type gathering struct {
+	load
+	commands []*command.Command
+	encoded  [][]byte
+}
+
+// add adds a command, whose encoding is b and whose load is l, if it fits.
+func (e *gathering) add(c *command.Command, b []byte, l load) bool {
+	l.bytes, l.ops, l.weight = e.bytes+l.bytes, e.ops+l.ops, e.weight+l.weight
+	if len(e.commands) > 0 && (l.bytes > gatherBytes || l.ops > gatherOps || l.weight > gatherWeight) {
 		return false
 	}
-	c.Time = now
-	command.Stamp(b, now)
-	e.commands, e.encoded = append(e.commands, c), append(e.encoded, b)
-	e.bytes, e.ops, e.weight = e.bytes+len(b), e.ops+ops, e.weight+weight+len(b)
+	e.load, e.commands, e.encoded = l, append(e.commands, c), append(e.encoded, b)
 	return true
+}
+
+// entriesOf distributes the commands that wait over entries: each to the first one that has room, behind those that have earlier
+// batches of its keys. An entry has one batch of a key.
+func (g *Group) entriesOf(commands []*command.Command) (entries []*gathering) {
+	behind := make(map[engine.PartitionKey]int) // of each key: how many entries a command with it is behind
+	for _, c := range commands {
+		at, b := 0, g.encoded[c.ID]
+		l := loadOf(c, b)
+		for i := range c.Batches {
+			at = max(at, behind[c.Batches[i].Key])
+		}
+		for at < len(entries) && !entries[at].add(c, b, l) {
+			at++
+		}
+		if at == len(entries) {
+			entries = append(entries, new(gathering))
+			entries[at].add(c, b, l)
+		}
+		for i := range c.Batches {
+			behind[c.Batches[i].Key] = at + 1
+		}
+	}
+	return entries
 }
 
 // Waiting returns 0 if no commands wait for an entry. Otherwise it returns another number each time
@@ -166,17 +191,17 @@ func (g *Group) gather() error {
 		return nil
 	}
 	g.hurry = false
-	for len(g.waiting) > 0 {
-		if !g.IsLeader() {
-			g.giveUp()
-			return nil
-		}
-		e := gathering{keys: make(map[engine.PartitionKey]bool)}
-		now := g.cfg.Now()
-		g.waiting = slices.DeleteFunc(g.waiting, func(c *command.Command) bool { return e.add(c, g.encoded[c.ID], now) })
-		g.bytes -= e.bytes
-		for _, c := range e.commands {
-			delete(g.encoded, c.ID)
+	if len(g.waiting) > 0 && !g.IsLeader() {
+		g.giveUp()
+		return nil
+	}
+	now, entries := g.cfg.Now(), g.entriesOf(g.waiting)
+	clear(g.encoded)
+	g.waiting, g.bytes = nil, 0
+	for _, e := range entries {
+		for i, c := range e.commands {
+			c.Time = now
+			command.Stamp(e.encoded[i], now)
 		}
 		err := g.guard(func() error { return g.node.Propose(command.Gather(nil, e.encoded)) })
 		if err != nil && !errors.Is(err, raft.ErrProposalDropped) {
