@@ -93,6 +93,12 @@ func (c *backupCommand) Run(ctx context.Context, e *environment) (err error) {
 		b.Containers = append(b.Containers, made[name])
 	}
 	b.Containers = newest(o.present(), b.Containers)
+	if c.Region != "" {
+		var without []string
+		if b.Containers, without = readIn(c.Region, b.Containers, rest); len(without) > 0 {
+			fmt.Fprintln(e.stdout, noReaders(c.Region, without)+". They are not in the backup")
+		}
+	}
 	known := b.numbers(o.present())
 	// Until no group has split or moved since it was exported, and all are known: a node that has just
 	// started does not tell of its groups yet, and one answer may come long before the others.
@@ -214,6 +220,27 @@ func (o *operator) remnants(ctx context.Context, region string) (map[topology.Gr
 		}
 	}
 	return out, made
+}
+
+// readIn divides containers into those of which a region is to have readers, or has a replica, and the names of the others. What these
+// have is nowhere in the region, and it keeps nobody from what is.
+func readIn[ID topology.GroupID | uint64](region string, all []cluster.Container, replicas map[ID]*remnant) (read []cluster.Container, without []string) {
+	here := make(map[string]bool)
+	for _, r := range replicas {
+		here[r.Container] = true
+	}
+	for _, t := range all {
+		if here[t.Name] || slices.Contains(t.Regions, region) {
+			read = append(read, t)
+		} else {
+			without = append(without, t.Name)
+		}
+	}
+	return read, without
+}
+
+func noReaders(region string, containers []string) string {
+	return fmt.Sprintf("Region %q has no readers of the containers %q, and nothing of what they have", region, containers)
 }
 
 // export writes the content of a group to a file: what a remnant has, unless that is nil.

@@ -78,6 +78,7 @@ type promotion struct {
 	// dropped are the numbers of containers of which a node knows that they were dropped.
 	dropped []uint64
 	lost    []uint64 // nodes that must not come back
+	without []string // containers of which the region has nothing
 }
 
 func newPromotion(d *cluster.Cluster, region string) *promotion {
@@ -179,12 +180,13 @@ func (p *promotion) next() (*cluster.Cluster, error) {
 		return nil, err
 	}
 	d.Containers = newest(d, later)
+	// A container that was dropped stays in the description: a node that has not heard of the drop still has it.
+	has := backup{}
+	has.Containers, p.without = readIn(p.region, d.Without(p.dropped...).Containers, p.best)
 	for i := range d.Containers {
 		t := &d.Containers[i]
 		t.Regions = slices.DeleteFunc(t.Regions, func(r string) bool { return r == p.region || gone[r] })
 	}
-	// A container that was dropped stays in the description: a node that has not heard of the drop still has it.
-	has := backup{Containers: d.Without(p.dropped...).Containers}
 	for _, id := range slices.Sorted(maps.Keys(p.best)) {
 		r := p.best[id]
 		d.Promotion.Groups = append(d.Promotion.Groups, cluster.Promoted{ID: id, Replica: r.Replica})
@@ -259,6 +261,9 @@ func (p *promotion) show(w io.Writer) {
 	}
 	fmt.Fprintf(w, "%d groups can go on in region %q, each with one voter at first. %s. The nodes %v are given up\n",
 		len(p.best), p.region, lost, p.lost)
+	if len(p.without) > 0 {
+		fmt.Fprintln(w, noReaders(p.region, p.without)+": that is lost. They stay until they are dropped, by pnode drop")
+	}
 }
 
 // tellNext says what is to be done with the new description.

@@ -258,6 +258,37 @@ func TestPromoteRenamed(t *testing.T) {
 	}
 }
 
+// TestPromoteWithout: a container without readers in the region does not keep the others from being promoted, and is named. One that is
+// to have readers there, of which none answers, does.
+func TestPromoteWithout(t *testing.T) {
+	for _, regions := range [][]string{nil, {"us"}} {
+		d := &cluster.Cluster{
+			Nodes:      []cluster.Node{{ID: 1, Address: "a:1", Region: "eu"}},
+			Joined:     []cluster.Node{{ID: 2, Address: "b:1", Region: "us"}},
+			Containers: []cluster.Container{{Name: "orders", PartitionKey: []string{"/k"}, Partitions: 1, Regions: []string{"us"}}},
+		}
+		p := newPromotion(d, "us")
+		must(t, p.hear(&nodeStatus{Node: 2, Status: &host.Status{
+			Node:       2,
+			Containers: []cluster.Container{{Name: "made", PartitionKey: []string{"/k"}, Partitions: 1, Number: 70000, Nodes: []uint64{1}, Replicas: 1, Regions: regions}},
+			Groups:     []host.GroupStatus{{ID: 1<<32 | 1, Container: "orders", Max: "FF", Replica: 1<<20 | 2, Applied: 5, Replicas: []uint64{1}}},
+		}}))
+		next, err := p.next()
+		if regions != nil {
+			if err == nil || !strings.Contains(err.Error(), `container "made": no group`) {
+				t.Error(err)
+			}
+			continue
+		}
+		must(t, err)
+		var out strings.Builder
+		p.show(&out)
+		if next.NumberOf("made") != 70000 || !strings.Contains(out.String(), `no readers of the containers ["made"]`) {
+			t.Errorf("%+v: %s", next.Containers, out.String())
+		}
+	}
+}
+
 // TestInterrupted: a command that is interrupted says what it has begun.
 func TestInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
