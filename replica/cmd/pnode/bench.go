@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -41,6 +42,10 @@ type figure struct {
 
 // Run implements the command.
 func (c *benchCommand) Run(ctx context.Context, e *environment) error {
+	err := cmp.Or(atLeast("clients", c.Clients, 1), atLeast("size", c.Size, 0), atLeast("time", c.Time, time.Millisecond), atLeast("repeat", c.Repeat, 1), atLeast("rate", c.Rate, 0))
+	if err != nil {
+		return err
+	}
 	dir, remove, err := trialDir(c.Dir)
 	if err != nil {
 		return err

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -47,6 +48,10 @@ type round struct {
 
 // Run implements the command.
 func (c *demoCommand) Run(ctx context.Context, e *environment) error {
+	err := cmp.Or(atLeast("writers", c.Writers, 1), atLeast("size", c.Size, 0), atLeast("rounds", c.Rounds, 0), atLeast("all", c.All, 0), atLeast("stop", c.Stop, 0), atLeast("planned", c.Planned, 0))
+	if err != nil {
+		return err
+	}
 	dir, remove, err := trialDir(c.Dir)
 	if err != nil {
 		return err

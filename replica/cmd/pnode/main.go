@@ -14,8 +14,10 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
+	"time"
 
 	"github.com/alecthomas/kong"
 
@@ -63,6 +65,14 @@ func (u *unfinished) Error() string { return u.so + ": " + u.err.Error() }
 
 // Unwrap returns the cause.
 func (u *unfinished) Unwrap() error { return u.err }
+
+// atLeast returns a usage error for a flag with a value below the least one that means something. NaN is below all.
+func atLeast[T int | float64 | time.Duration](flag string, value, least T) error {
+	if value >= least {
+		return nil
+	}
+	return cli.Usage(fmt.Errorf("--%s is %v: it is at least %v", flag, value, least))
+}
 
 func execute(ctx context.Context, args []string, e *environment) int {
 	err := cli.Run("pnode", new(commands), args,

@@ -168,6 +168,9 @@ type access struct {
 // accessMetadata says how the metadata store is reached.
 func accessMetadata(d *cluster.Metadata, creds *transport.Credentials, f *etcdFlags) (a access, err error) {
 	if len(d.Endpoints) == 0 {
+		if f.EtcdCA+f.EtcdCert+f.EtcdKey != "" {
+			return a, cli.Usage(errors.New("the etcd is within the nodes, so --etcd-ca, --etcd-cert and --etcd-key do not belong to it"))
+		}
 		for _, m := range d.Members {
 			a.endpoints = append(a.endpoints, "https://"+m.Client)
 		}

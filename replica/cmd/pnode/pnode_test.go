@@ -114,6 +114,22 @@ func TestInitAndStatus(t *testing.T) {
 	}
 }
 
+// TestFlagsOutOfRange: a flag whose value means nothing is refused before anything is begun.
+func TestFlagsOutOfRange(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "cluster")
+	command(t, "init", dir, "--addresses", "127.0.0.1:1")
+	node := filepath.Join(dir, "node1")
+	for _, args := range [][]string{
+		{"serve", node, "--lease=-1s"}, {"serve", node, "--lease=0"}, {"serve", node, "--grace=-1s"}, {"serve", node, "--split-rate=-1"}, {"serve", node, "--split-rate=NaN"}, {"serve", node, "--rate=-1"},
+		{"status", dir, "--etcd-ca=x"}, {"drain", dir, "1", "--etcd-cert=x"},
+		{"demo", "--writers=0"}, {"demo", "--rounds=-1"}, {"bench", "--clients=0"}, {"bench", "--repeat=0"}, {"bench", "--time=-1s"},
+	} {
+		if status, _, errs := run(t, args...); status != 2 || !strings.Contains(errs, "--") {
+			t.Errorf("%v: status %d, %s", args, status, errs)
+		}
+	}
+}
+
 // TestInitFlags: what cannot be a cluster is refused before a file is made, and each container is made as it is written.
 func TestInitFlags(t *testing.T) {
 	for want, args := range map[string][]string{

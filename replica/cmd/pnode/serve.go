@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -61,6 +62,10 @@ func (c *serveCommand) policy() placement.Policy {
 
 // Run implements the command.
 func (c *serveCommand) Run(ctx context.Context, e *environment) (err error) {
+	// Below these a node has no lease, one that is started again is lost, or groups split without end.
+	if err = cmp.Or(atLeast("lease", c.Lease, time.Second), atLeast("grace", c.Grace, time.Second), atLeast("split-rate", c.SplitRate, 1), atLeast("rate", c.Rate, 0)); err != nil {
+		return err
+	}
 	stop, err := startProfile(c.Profile)
 	if err != nil {
 		return err
