@@ -14,6 +14,7 @@ import (
 	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/gateway/internal/condition"
 	"github.com/cleavestore/cleave/gateway/internal/document"
+	"github.com/cleavestore/cleave/gateway/internal/jsonfault"
 )
 
 // batchOperation is an operation of a batch as clients send it.
@@ -69,7 +70,7 @@ func (c *call) postBatch(k *container) error {
 		room[i].given = true
 	}
 	if err = json.Unmarshal(body, &room); err != nil {
-		return badf("the body of a batch is not a JSON array of operations: %s", jsonFault(err))
+		return badf("the body of a batch is not a JSON array of operations: %s", jsonfault.Text(err))
 	}
 	n := slices.IndexFunc(room[:], func(g batchOperation) bool { return !g.given })
 	if n < 1 {

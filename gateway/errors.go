@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -80,22 +79,6 @@ func badf(format string, args ...any) *failure {
 func (f *failure) withSub(sub int) *failure {
 	f.sub = sub
 	return f
-}
-
-// jsonFault says what is wrong with a body that does not have the JSON that is wanted, in the words of
-// the protocol and not in those of a program.
-func jsonFault(err error) string {
-	var kind *json.UnmarshalTypeError
-	var text *json.SyntaxError
-	switch {
-	case errors.As(err, &kind) && kind.Field != "":
-		return fmt.Sprintf("the member %s at byte %d has the type %s", kind.Field, kind.Offset, kind.Value)
-	case errors.As(err, &kind):
-		return fmt.Sprintf("the value at byte %d has the type %s", kind.Offset, kind.Value)
-	case errors.As(err, &text):
-		return fmt.Sprintf("%v at byte %d", text, text.Offset)
-	}
-	return err.Error()
 }
 
 // failureOf returns the answer that stands for an error.

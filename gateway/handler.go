@@ -2,8 +2,6 @@ package gateway
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -18,6 +16,7 @@ import (
 	"time"
 
 	"github.com/cleavestore/cleave/engine"
+	"github.com/cleavestore/cleave/gateway/internal/activity"
 	"github.com/cleavestore/cleave/gateway/internal/budget"
 	"github.com/cleavestore/cleave/gateway/internal/recent"
 	"github.com/cleavestore/cleave/gateway/internal/script"
@@ -55,7 +54,8 @@ type Options struct {
 	// however many documents a container has. Containers have an index for it, which those that
 	// were made without CreationOrder get when New returns. It excludes KeyOrder.
 	CreationOrder bool
-	// MemoryBytes bounds what the bodies of requests under way may take. 0: 256 MiB.
+	// MemoryBytes bounds what the bodies of requests under way may take, and what the answers may that clients have not
+	// read: beyond it requests are answered 503. 0: 256 MiB.
 	MemoryBytes int64
 	// Clock tells the time: that of the signatures of requests too, unless SignatureClock does.
 	// nil: time.Now.
@@ -79,6 +79,7 @@ type Handler struct {
 	catalog  *catalog
 	auth     *signature.Key
 	bodies   *budget.Budget
+	answers  *unread.Answers
 	queries  *budget.Budget // counts queries
 	scripts  *script.Pool
 	quirks   bool
@@ -91,8 +92,7 @@ type Handler struct {
 // counters are shared by a handler and its variant with quirks.
 type counters struct {
 	newest   atomic.Uint64 // sequence of a write that was acknowledged
-	requests atomic.Uint64 // for activity ids
-	prefix   [8]byte
+	activity *activity.IDs
 }
 
 const defaultMemory = 256 << 20
@@ -107,7 +107,7 @@ func New(ctx context.Context, db *engine.DB, options *Options) (*Handler, error)
 // Over is New for another store than an engine.DB. The handler has the catalogue for itself: a Store that
 // several processes can reach sees to it that only one of them changes it.
 func Over(ctx context.Context, db Store, options *Options) (*Handler, error) {
-	h := &Handler{db: db, shared: &counters{}, recent: &recent.Continuations{}}
+	h := &Handler{db: db, shared: &counters{activity: activity.New()}, recent: &recent.Continuations{}}
 	h.sessions, _ = db.(Sessions)
 	if options != nil {
 		h.o = *options
@@ -138,9 +138,9 @@ func Over(ctx context.Context, db Store, options *Options) (*Handler, error) {
 		h.o.Logger = slog.New(slog.DiscardHandler)
 	}
 	h.scripts = script.NewPool(scriptPlaces, script.DefaultLimits)
-	h.bodies = budget.New(max(h.o.MemoryBytes, maxBody))
+	memory := max(h.o.MemoryBytes, maxBody)
+	h.bodies, h.answers = budget.New(memory), unread.NewAnswers(memory)
 	h.queries = budget.New(queryPlaces())
-	rand.Read(h.shared.prefix[:]) // never fails
 	var err error
 	if h.o.SignatureClock == nil {
 		h.o.SignatureClock = h.o.Clock
@@ -212,7 +212,7 @@ type call struct {
 // ServeHTTP implements http.Handler.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c := &call{Handler: h, w: w, r: r, ctx: r.Context(), begun: time.Now()}
-	c.set("X-Ms-Activity-Id", h.activity(r))
+	c.set("X-Ms-Activity-Id", h.shared.activity.Of(r))
 	c.set("X-Ms-Gatewayversion", "version=2.0.0")
 	c.set("X-Ms-Serviceversion", "version=2.0.0.0")
 	c.set("X-Ms-Schemaversion", "1.18")
@@ -236,22 +236,6 @@ func (c *call) set(name, value string) {
 	c.values[c.count] = value
 	c.count++
 	c.w.Header()[name] = c.values[c.count-1 : c.count : c.count]
-}
-
-// activity returns the id of a request: the client's, if it has one.
-func (h *Handler) activity(r *http.Request) string {
-	if id := r.Header.Get("X-Ms-Activity-Id"); len(id) == 36 {
-		return id
-	}
-	var b [16]byte
-	copy(b[:], h.shared.prefix[:])
-	n := h.shared.requests.Add(1)
-	for i := range 8 {
-		b[15-i] = byte(n >> (8 * i))
-	}
-	b[6], b[8] = b[6]&0x0F|0x40, b[8]&0x3F|0x80
-	t := hex.EncodeToString(b[:])
-	return t[:8] + "-" + t[8:12] + "-" + t[12:16] + "-" + t[16:20] + "-" + t[20:]
 }
 
 // resource is what a path leads to.
@@ -366,6 +350,10 @@ func (c *call) serve() error {
 	}
 	res := c.resource()
 	if bad := c.authorize(res); bad != nil {
+		unread.HangUp(c.w, c.r)
+		return bad
+	}
+	if bad := c.answerable(); bad != nil {
 		unread.HangUp(c.w, c.r)
 		return bad
 	}
@@ -517,7 +505,17 @@ func (c *call) fail(err error) {
 	c.answer(f.status, text)
 }
 
-// answer writes the response. A client that reads it slowly holds no place of functions.
+// answerable refuses a request while the answers that clients leave unread take all memory that they may.
+func (c *call) answerable() *failure {
+	if !c.answers.Full() {
+		return nil
+	}
+	bad := failf(http.StatusServiceUnavailable, "answers that other clients have not read take all memory that they may")
+	bad.retry = time.Second
+	return bad
+}
+
+// answer writes the response. A client that reads it slowly holds no place of functions, and no memory for what it has sent.
 func (c *call) answer(status int, body []byte) {
 	c.functions.end()
 	if c.instead != nil {
@@ -538,8 +536,9 @@ func (c *call) answer(status int, body []byte) {
 		c.set("Content-Length", strconv.Itoa(len(body)))
 	}
 	c.w.WriteHeader(status)
-	if c.r.Method != http.MethodHead {
-		c.w.Write(body) //nolint:errcheck // the client has gone
+	c.bodies.Give(c.held)
+	if c.held = 0; c.r.Method != http.MethodHead {
+		c.answers.Write(c.w, body)
 	}
 }
 

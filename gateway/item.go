@@ -11,6 +11,7 @@ import (
 	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/gateway/internal/condition"
 	"github.com/cleavestore/cleave/gateway/internal/document"
+	"github.com/cleavestore/cleave/gateway/internal/jsonfault"
 	"github.com/cleavestore/cleave/gateway/internal/keyrange"
 	"github.com/cleavestore/cleave/gateway/internal/resourceid"
 	"github.com/cleavestore/cleave/gateway/internal/sessiontoken"
@@ -450,7 +451,7 @@ func (k *container) readPatch(body []byte) (*engine.Patch, bool, error) {
 	if err := json.Unmarshal(body, &b); err != nil {
 		// A list of operations alone is a patch too.
 		if json.Unmarshal(body, &b.Operations) != nil {
-			return nil, false, badf("the body of a patch is not JSON with operations: %s", jsonFault(err))
+			return nil, false, badf("the body of a patch is not JSON with operations: %s", jsonfault.Text(err))
 		}
 	}
 	if len(b.Operations) == 0 || len(b.Operations) > maxPatch {

@@ -11,6 +11,7 @@ import (
 	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/gateway/internal/condition"
 	"github.com/cleavestore/cleave/gateway/internal/headertext"
+	"github.com/cleavestore/cleave/gateway/internal/jsonfault"
 	"github.com/cleavestore/cleave/gateway/internal/keyrange"
 	"github.com/cleavestore/cleave/gateway/internal/listing"
 	"github.com/cleavestore/cleave/gateway/internal/provision"
@@ -75,7 +76,7 @@ func (c *call) readQuery() (text string, parameters map[string]any, err error) {
 	}
 	var q queryBody
 	if err := json.Unmarshal(b, &q); err != nil {
-		return "", nil, badf("the body of the query is not JSON with query and parameters: %s", jsonFault(err))
+		return "", nil, badf("the body of the query is not JSON with query and parameters: %s", jsonfault.Text(err))
 	}
 	if q.Query == "" {
 		return "", nil, badf("the body has no member query, or it is empty")
@@ -166,7 +167,7 @@ func (c *call) postDatabases() error {
 		ID string `json:"id"`
 	}
 	if err = json.Unmarshal(b, &p); err != nil {
-		return badf("the definition of a database: %s", jsonFault(err))
+		return badf("the definition of a database: %s", jsonfault.Text(err))
 	}
 	o, err := provision.Of(c.r.Header)
 	if err != nil {
@@ -280,7 +281,7 @@ func (c *call) readDefinition() (*containerProperties, error) {
 	}
 	p := &containerProperties{}
 	if err := json.Unmarshal(b, p); err != nil {
-		return nil, badf("the definition of a container: %s", jsonFault(err))
+		return nil, badf("the definition of a container: %s", jsonfault.Text(err))
 	}
 	if bad := p.complete(); bad != nil {
 		return nil, bad

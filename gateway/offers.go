@@ -9,6 +9,7 @@ import (
 
 	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/gateway/internal/condition"
+	"github.com/cleavestore/cleave/gateway/internal/jsonfault"
 	"github.com/cleavestore/cleave/gateway/internal/provision"
 	"github.com/cleavestore/cleave/gateway/internal/resourceid"
 )
@@ -126,7 +127,7 @@ func (c *call) replaceOffer() error {
 		} `json:"content"`
 	}
 	if err = json.Unmarshal(b, &body); err != nil {
-		return badf("the offer: %s", jsonFault(err))
+		return badf("the offer: %s", jsonfault.Text(err))
 	}
 	next := &offer{}
 	switch a := body.Content.Autopilot; {

@@ -14,6 +14,7 @@ import (
 	"github.com/cleavestore/cleave/gateway/internal/computed"
 	"github.com/cleavestore/cleave/gateway/internal/condition"
 	"github.com/cleavestore/cleave/gateway/internal/document"
+	"github.com/cleavestore/cleave/gateway/internal/jsonfault"
 	"github.com/cleavestore/cleave/gateway/internal/resourceid"
 	"github.com/cleavestore/cleave/gateway/internal/script"
 	"github.com/cleavestore/cleave/gateway/internal/statement"
@@ -46,7 +47,7 @@ func (c *call) executeProcedure(k *container, name string) error {
 	var args []json.RawMessage
 	if len(body) > 0 {
 		if err = json.Unmarshal(body, &args); err != nil {
-			return badf("the arguments of a stored procedure are not a JSON array: %s", jsonFault(err))
+			return badf("the arguments of a stored procedure are not a JSON array: %s", jsonfault.Text(err))
 		}
 	}
 	key, err := c.wholeKey(k)

@@ -162,6 +162,9 @@ func (c *call) evaluate(k *container, p *place, text string, parameters map[stri
 		return nil, failf(http.StatusServiceUnavailable, "as many other queries are evaluated as may be at a time: %v", err)
 	}
 	defer c.queries.Give(1)
+	if bad := c.answerable(); bad != nil { // others have filled the memory while it waited
+		return nil, bad
+	}
 	s, err := k.parse(text, parameters)
 	if err != nil {
 		return nil, err

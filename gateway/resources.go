@@ -11,6 +11,7 @@ import (
 	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/gateway/internal/condition"
 	"github.com/cleavestore/cleave/gateway/internal/document"
+	"github.com/cleavestore/cleave/gateway/internal/jsonfault"
 	"github.com/cleavestore/cleave/gateway/internal/resourceid"
 )
 
@@ -397,7 +398,7 @@ func (c *call) readResource(of *owner) (*resourceRecord, error) {
 		err = json.Unmarshal(body, &all)
 	}
 	if err != nil {
-		return nil, badf("the definition of a resource of %s: %s", of.set.kind, jsonFault(err))
+		return nil, badf("the definition of a resource of %s: %s", of.set.kind, jsonfault.Text(err))
 	}
 	for _, name := range []string{document.RID, document.TS, document.Self, document.ETag, "_token", "_permissions"} {
 		delete(all, name)
