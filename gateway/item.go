@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
@@ -329,6 +330,9 @@ func (c *call) run(k *container, key engine.PartitionKey, given bool, op *operat
 	return r
 }
 
+// maxUpserts is how often an upsert finds no item, but one when it creates it, before the client is to try again.
+const maxUpserts = 16
+
 func (c *call) carryOut(k *container, key engine.PartitionKey, given bool, op *operation, r *result) (err error) {
 	o := &engine.WriteOptions{IfMatch: condition.Match(op.ifMatch), Charge: &r.charge}
 	if given {
@@ -372,7 +376,11 @@ func (c *call) carryOut(k *container, key engine.PartitionKey, given bool, op *o
 	// A document that is replaced keeps its resource id. If another request deletes it
 	// meanwhile, or makes it, the id is one that no other item has either.
 	old, err := k.items.Read(c.ctx, key, w.ID)
-	for r.charge += old.Charge; op.kind == opUpsert && errors.Is(err, engine.ErrNotFound); r.charge += old.Charge {
+	r.charge += old.Charge
+	for try := 0; op.kind == opUpsert && errors.Is(err, engine.ErrNotFound); try++ {
+		if try == maxUpserts {
+			return fmt.Errorf("an upsert, tried %d times: %w", try, engine.ErrConflict)
+		}
 		// If-Match says nothing of an item that does not exist.
 		o.IfMatch = 0
 		if err = c.create(k, &w, o, r); !errors.Is(err, engine.ErrExists) {
@@ -381,6 +389,7 @@ func (c *call) carryOut(k *container, key engine.PartitionKey, given bool, op *o
 		// Another request has made it meanwhile. A third one may delete it again.
 		o.IfMatch = condition.Match(op.ifMatch)
 		old, err = k.items.Read(c.ctx, key, w.ID)
+		r.charge += old.Charge
 	}
 	if err != nil {
 		return err

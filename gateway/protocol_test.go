@@ -1,6 +1,8 @@
 package gateway
 
 import (
+	"cmp"
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http/httptest"
@@ -10,6 +12,7 @@ import (
 	"time"
 
 	"github.com/cleavestore/cleave/cleavetest"
+	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/gateway/internal/keyrange"
 	"github.com/cleavestore/cleave/internal/queryplan"
 	"github.com/cleavestore/cleave/partmap"
@@ -488,4 +491,34 @@ func TestOffers(t *testing.T) {
 		t.Errorf("%v", content)
 	}
 	s.do(404, "GET", "/offers/none", "")
+}
+
+// contested is a container in which another client makes an item just before each creation, and deletes it right after.
+type contested struct {
+	Items
+	creations int
+}
+
+func (c *contested) Create(ctx context.Context, doc []byte, o *engine.WriteOptions) (engine.Meta, error) {
+	m, err := c.Upsert(ctx, doc, nil)
+	if err != nil {
+		return m, err
+	}
+	_, failed := c.Items.Create(ctx, doc, o)
+	if c.creations++; c.creations < 1000 {
+		err = c.Delete(ctx, m.Key, m.ID, nil)
+	}
+	return m, cmp.Or(err, failed)
+}
+
+// TestContestedUpsert: an upsert that others always come before does not go on for ever.
+func TestContestedUpsert(t *testing.T) {
+	s := start(t, nil)
+	docs := s.items()
+	k, bad := s.h.catalog.container("d", "c")
+	if bad != nil {
+		t.Fatal(bad)
+	}
+	k.items = &contested{Items: k.items}
+	s.do(449, "POST", docs, `{"id":"1","pk":"a"}`, pk, `["a"]`, "x-ms-documentdb-is-upsert", "true")
 }
