@@ -88,6 +88,11 @@ func (s *chores) Tick() {
 	if err := db.reserveSequences(); err != nil {
 		db.backgroundError("reserve sequences", err)
 	}
+	if db.short || db.lent.Load() {
+		db.storeManifest.Lock()
+		db.keepReserve()
+		db.storeManifest.Unlock()
+	}
 }
 
 // Refused implements pressure.Store, as does Relieve.

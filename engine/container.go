@@ -289,6 +289,9 @@ func (db *DB) DropContainer(ctx context.Context, name string) error {
 	}
 	defer call.Leave()
 	parts, err := db.unlist(ctx, name)
+	if errors.Is(err, ErrDiskFull) && db.lendReserve() {
+		parts, err = db.unlist(ctx, name)
+	}
 	if err != nil {
 		return err
 	}

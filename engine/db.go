@@ -82,6 +82,7 @@ type DB struct {
 	dropped  wal.Dropped // what replay left out of the log
 	bearing  bool        // what cannot be read is set aside: see lsm/aside.go
 	short    bool        // the reserve file was removed to open the store: see internal/storedir
+	lent     atomic.Bool // the reserve file was removed to free space
 
 	marks    seqtime.Marks
 	stamps   timestamp.Source

@@ -61,8 +61,17 @@ func (db *DB) releaseReserve() bool {
 	if db.lock == nil || !storedir.ReleaseReserve(db.env.FS) {
 		return false
 	}
-	db.opts.Logger.Warn("the disk is full: opening the store with the space of its reserve file", "file", db.env.FS.Path(manifest.ReserveName))
+	db.opts.Logger.Warn("the disk is full: the space of the reserve file is used", "file", db.env.FS.Path(manifest.ReserveName))
 	return true
+}
+
+// lendReserve is releaseReserve for a call that frees space. The file is made again when there is room.
+func (db *DB) lendReserve() bool {
+	lent := db.releaseReserve()
+	if lent {
+		db.lent.Store(true)
+	}
+	return lent
 }
 
 // keepReserve makes the reserve file if need be. The lock is held.

@@ -213,3 +213,33 @@ func TestReserve(t *testing.T) {
 	opts.fs = alone
 	reopen()
 }
+
+// TestDropOnFullDisk fills the disk to its last byte: a container can be dropped all the same, and
+// when there is room again upkeep makes the reserve file anew.
+func TestDropOnFullDisk(t *testing.T) {
+	mem := vfs.NewMem()
+	mem.SetCapacity(64 << 20)
+	db, c := openStore(t, testOptions(mem))
+	for i := range 30 {
+		upsert(t, c, fmt.Sprint(i), 1000)
+	}
+	must(t, db.Flush(t.Context()))
+	free, err := mem.Free()
+	must(t, err)
+	must(t, mem.WriteFile("filler", make([]byte, free)))
+	if err := db.DropContainer(t.Context(), "none"); !errors.Is(err, ErrNoContainer) {
+		t.Errorf("no container of this name: %v", err)
+	}
+	must(t, second(mem.Stat(manifest.ReserveName)))
+	must(t, db.DropContainer(t.Context(), "c"))
+	if free, err = mem.Free(); err != nil || int64(free) <= db.opts.reserveBytes {
+		t.Errorf("no more than the reserve is free: %d bytes, %v", free, err)
+	}
+	db.chores().Tick()
+	if _, err := mem.Stat(manifest.ReserveName); !errors.Is(err, ErrMissing) {
+		t.Errorf("the reserve file on a full disk: %v", err)
+	}
+	must(t, mem.Remove("filler"))
+	db.chores().Tick()
+	must(t, second(mem.Stat(manifest.ReserveName)))
+}
