@@ -39,7 +39,9 @@
 //	4 void:    index                        it did not happen
 //
 // An append whose first index is not behind the last entry replaces the entries from there
-// on. A term of 0 in a hard state says that there is none.
+// on. One of entries with more than 1 MiB of data has several records, each with the hard state
+// and a commit that its entries have, so after a crash the first ones may be there. A term of 0
+// in a hard state says that there is none.
 //
 // # Invariants
 //

@@ -183,22 +183,43 @@ func (g *Group) Snapshot() (*pb.Snapshot, error) {
 // Append appends entries, in memory; those that are there from the first one's index on are
 // replaced. hard, if not nil, replaces the hard state. Both are durable when Store.Wait has
 // returned for the position. Entries must not be changed afterwards. An error leaves the log
-// as it was.
-func (g *Group) Append(hard *pb.HardState, entries []*pb.Entry) (wal.Position, error) {
+// as it was, or with the first of the entries if they are longer than recordBytes.
+func (g *Group) Append(hard *pb.HardState, entries []*pb.Entry) (pos wal.Position, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	r := record{kind: kindAppend, hard: hardOf(hard), entries: entries}
 	if len(entries) > 0 {
 		r.first = entries[0].GetIndex()
 	}
-	if err := g.checkLocked(&r); err != nil {
+	if err = g.checkLocked(&r); err != nil {
 		return 0, fmt.Errorf("append to the Raft log of group %d: %w", g.id, err)
 	}
-	pos, err := g.writeLocked(&r, appendEntries(nil, &r.hard, entries))
-	if err != nil {
-		return 0, err
+	for some, rest := divide(entries); ; some, rest = divide(rest) {
+		part := r
+		if part.entries = some; len(rest) > 0 {
+			part.hard.commit = min(r.hard.commit, rest[0].GetIndex()-1)
+		}
+		if len(some) > 0 {
+			part.first = some[0].GetIndex()
+		}
+		if pos, err = g.writeLocked(&part, appendEntries(nil, &part.hard, some)); err != nil || len(rest) == 0 {
+			return pos, err
+		}
 	}
-	return pos, nil
+}
+
+// recordBytes is how long the data of the entries in a record is, unless it has a single one. Who reads an entry reads its record.
+const recordBytes = 1 << 20
+
+// divide returns the entries of the next record, and the rest.
+func divide(entries []*pb.Entry) (some, rest []*pb.Entry) {
+	n, size := 0, 0
+	for ; n < len(entries); n++ {
+		if size += len(entries[n].GetData()); size > recordBytes && n > 0 {
+			break
+		}
+	}
+	return entries[:n], entries[n:]
 }
 
 func hardOf(h *pb.HardState) hardState {

@@ -184,7 +184,7 @@ func (s *Store) recover(ctx context.Context, o Options) error {
 	return err
 }
 
-// maxRecordBytes bounds a record. One append has what one MsgStorageAppend has.
+// maxRecordBytes bounds a record: an installation has a state, and an append may have a single entry that is long.
 const maxRecordBytes = 256 << 20
 
 func (s *Store) newGroup(st *groupState) *Group {

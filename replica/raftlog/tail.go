@@ -125,12 +125,12 @@ type piece struct {
 const readAhead = 1 << 20
 
 // pieceOf returns the entries from lo on that are in the file of the first one: at most of
-// maxSize bytes, or of readAhead bytes if that is more.
+// maxSize bytes, or of readAhead bytes if that is more, but whole records.
 func pieceOf(lo uint64, slots []slot, maxSize uint64) piece {
 	n, size := 0, uint64(0)
 	for ; n < len(slots); n++ {
 		s := &slots[n]
-		if s.File != slots[0].File || s.entry != nil || n > 0 && size > max(min(maxSize, 8*readAhead), readAhead) {
+		if s.File != slots[0].File || s.entry != nil || n > 0 && s.Ref != slots[n-1].Ref && size > max(min(maxSize, 8*readAhead), readAhead) {
 			break
 		}
 		size += uint64(s.size)

@@ -275,6 +275,79 @@ func TestColdEntriesOfMany(t *testing.T) {
 	must(t, s.Close())
 }
 
+// TestLongAppend: an append of many entries is read piece by piece without reading all of it for each. After a crash the log has the
+// first ones of its entries, with its term and no commit beyond them, and all if it was durable.
+func TestLongAppend(t *testing.T) {
+	const n, length = 4, 400 << 10
+	o := small
+	o.FirstFileBytes, o.MaxFileBytes = 4<<20, 4<<20
+	parts := make(map[uint64]bool)
+	for call := int64(1); ; call++ {
+		mem := vfs.NewMem()
+		faulty := vfs.NewFaulty(mem)
+		s, err := Open(t.Context(), faulty, dir, o)
+		must(t, err)
+		g, err := s.Create(1, 1, base(2, 1))
+		must(t, err)
+		_, err = g.Append(hard(2, 1, 2), entries(3, 3, 2, 10))
+		must(t, err)
+		must(t, s.log.Sync())
+		var image *vfs.Mem
+		faulty.StopAt(faulty.Calls()+call, func() { image = mem.Clone() })
+		pos, err := g.Append(hard(3, 2, n+2), entries(3, n, 3, length))
+		if err == nil {
+			err = s.Wait(pos)
+		}
+		done := image == nil
+		if done {
+			must(t, err)
+			image = mem
+		}
+		keep := vfs.KeepAll
+		if done {
+			keep = vfs.KeepNone
+		}
+		again := open(t, image.Crash(vfs.CrashOptions{Keep: keep})).Group(1)
+		last, _ := again.LastIndex()
+		h, _, _ := again.InitialState()
+		switch term, err := again.Term(3); {
+		case err != nil || last > n+2 || done && last != n+2 || h.GetTerm() != term || h.GetVote() != term-1:
+			t.Fatalf("call %d: %v, entries of term %d up to %d, %v", call, h, term, last, err)
+		case term == 3:
+			parts[last] = true
+			if h.GetCommit() != last {
+				t.Fatalf("call %d: %v, entries up to %d", call, h, last)
+			}
+		}
+		if !done {
+			continue
+		}
+		read := int64(0)
+		faulty.StopAt(0, nil)
+		g.shrink()
+		faulty.SetHook(func(c vfs.Call) error {
+			if c.Op == vfs.OpRead {
+				read += c.Len
+			}
+			return nil
+		})
+		for lo := uint64(3); lo < n+3; {
+			some, err := g.Entries(lo, n+3, length)
+			must(t, err)
+			lo += uint64(len(some))
+		}
+		if read < n*length || read > n*length*5/4 {
+			t.Errorf("%d bytes were read for %d of entries", read, n*length)
+		}
+		faulty.SetHook(nil)
+		must(t, s.Close())
+		break
+	}
+	if len(parts) < 2 {
+		t.Errorf("the logs end at %v: the test reached too little", parts)
+	}
+}
+
 // BenchmarkColdEntries reads a MiB of a group's entries from the files of a log in which eight
 // groups have written by turns.
 func BenchmarkColdEntries(b *testing.B) {
