@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/cleavestore/cleave/replica/cluster"
+	"github.com/cleavestore/cleave/replica/host"
 )
 
 // TestMain lets the program of the tests be the nodes that a trial starts, and an etcd.
@@ -111,6 +112,20 @@ func TestInitAndStatus(t *testing.T) {
 	}
 	if status, _, _ := run(t, "init", dir+"2", "--container", "orders"); status != 2 {
 		t.Errorf("a container without a path: status %d", status)
+	}
+}
+
+// TestStatusOfStopped: the table says which replicas have stopped, and why, and which groups have no leader.
+func TestStatusOfStopped(t *testing.T) {
+	var out, errs strings.Builder
+	printStatus(&environment{&out, &errs}, []nodeStatus{
+		{Node: 1, Status: &host.Status{Groups: []host.GroupStatus{{ID: 7, Applied: 9}, {ID: 8, Leader: 2}}}},
+		{Node: 2, Status: &host.Status{Groups: []host.GroupStatus{{ID: 7, Applied: 8, Error: "group 7: why"}, {ID: 8, Leader: 2}}}},
+	})
+	_, groups, _ := strings.Cut(out.String(), "\n\n")
+	rows := strings.Split(groups, "\n")
+	if !strings.Contains(rows[1], "none") || !strings.HasSuffix(rows[1], "9, node 2: 1, node 2 has stopped") || strings.Contains(rows[2], "stopped") || errs.String() != "node 2: group 7: why\n" {
+		t.Errorf("%s%s", out.String(), errs.String())
 	}
 }
 

@@ -58,13 +58,23 @@ func (c *statusCommand) Run(ctx context.Context, e *environment) error {
 			fmt.Fprintf(e.stderr, "%v\nReads and writes go on without it; moves and automatic splits wait.\n", trouble)
 		}
 	}
+	replicas := 0 // that have stopped
 	for _, s := range all {
 		if s.Status == nil {
 			silent++
+			continue
+		}
+		for _, g := range s.Status.Groups {
+			if g.Error != "" {
+				replicas++
+			}
 		}
 	}
-	if silent > 0 {
+	switch {
+	case silent > 0:
 		return fmt.Errorf("%d of %d nodes do not answer", silent, len(all))
+	case replicas > 0:
+		return fmt.Errorf("%d replicas have stopped", replicas)
 	}
 	return nil
 }
@@ -130,7 +140,9 @@ func printStatus(e *environment, all []nodeStatus) {
 	type row struct {
 		g       host.GroupStatus
 		applied map[uint64]uint64 // by node
+		stopped map[uint64]bool   // nodes
 	}
+	var errs []string
 	rows := make(map[uint64]*row)
 	var order []uint64
 	for _, s := range all {
@@ -149,7 +161,7 @@ func printStatus(e *environment, all []nodeStatus) {
 		for _, g := range s.Status.Groups {
 			r := rows[g.ID]
 			if r == nil {
-				r = &row{g: g, applied: make(map[uint64]uint64)}
+				r = &row{g: g, applied: make(map[uint64]uint64), stopped: make(map[uint64]bool)}
 				rows[g.ID] = r
 				order = append(order, g.ID)
 			}
@@ -157,6 +169,10 @@ func printStatus(e *environment, all []nodeStatus) {
 				r.g = g // it knows best
 			}
 			r.applied[s.Node] = g.Applied
+			if g.Error != "" {
+				r.stopped[s.Node] = true
+				errs = append(errs, fmt.Sprintf("node %d: %s", s.Node, g.Error))
+			}
 		}
 	}
 	for _, id := range order {
@@ -167,6 +183,13 @@ func printStatus(e *environment, all []nodeStatus) {
 			if behind := newest - r.applied[node]; behind > 0 {
 				lag += fmt.Sprintf(", node %d: %d", node, behind)
 			}
+			if r.stopped[node] {
+				lag += fmt.Sprintf(", node %d has stopped", node)
+			}
+		}
+		leader := "none"
+		if r.g.Leader != 0 {
+			leader = fmt.Sprint(r.g.Leader)
 		}
 		moving := ""
 		if r.g.Incoming != 0 {
@@ -175,11 +198,14 @@ func printStatus(e *environment, all []nodeStatus) {
 				moving += fmt.Sprintf(", lacks %d", *r.g.Lacks)
 			}
 		}
-		groups.Row(fmt.Sprint(id), r.g.Container, r.g.Min, fmt.Sprint(r.g.Leader), listOf(r.g.Replicas), listOf(r.g.Readers), moving, humanize.Bytes(r.g.Bytes), lag)
+		groups.Row(fmt.Sprint(id), r.g.Container, r.g.Min, leader, listOf(r.g.Replicas), listOf(r.g.Readers), moving, humanize.Bytes(r.g.Bytes), lag)
 	}
 	nodes.Print(e.stdout, "")
 	fmt.Fprintln(e.stdout)
 	groups.Print(e.stdout, "")
+	for _, text := range errs {
+		fmt.Fprintln(e.stderr, text)
+	}
 }
 
 // listOf returns numbers in order, with spaces between them.
