@@ -8,6 +8,7 @@ import (
 	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/internal/humanize"
 	"github.com/cleavestore/cleave/replica/meta"
+	"github.com/cleavestore/cleave/replica/topology"
 )
 
 type dropCommand struct {
@@ -39,7 +40,7 @@ func (c *dropCommand) Run(ctx context.Context, e *environment) error {
 			fmt.Fprintf(e.stdout, "container %q is being dropped. What that waits for is shown by: pnode drop %s %s --yes\n", c.Container, c.Dir, c.Container)
 			return nil
 		}
-		o.showDrop(ctx, e, number, c.Container)
+		showDrop(e, number, c.Container, statusOf(ctx, o.client, o.d), p.Groups)
 		fmt.Fprintf(e.stdout, "Nothing was changed. There is no way back but a backup (pnode backup %s TARGET). To drop it: pnode drop %s %s --yes\n", c.Dir, c.Dir, c.Container)
 		return nil
 	}
@@ -50,10 +51,15 @@ func (c *dropCommand) Run(ctx context.Context, e *environment) error {
 	return o.awaitDrop(ctx, e, d)
 }
 
-// showDrop says what a container has.
-func (o *operator) showDrop(ctx context.Context, e *environment, number uint64, name string) {
+// showDrop says what a container has, by what nodes and the metadata store know of it.
+func showDrop(e *environment, number uint64, name string, all []nodeStatus, stored []*topology.Group) {
 	groups := make(map[uint64]int64) // bytes, of the replica that has most
-	for _, s := range statusOf(ctx, o.client, o.d) {
+	for _, g := range stored {
+		if g.ID.Number() == number {
+			groups[uint64(g.ID)] = -1 // not known
+		}
+	}
+	for _, s := range all {
 		if s.Status == nil {
 			continue
 		}
@@ -63,11 +69,17 @@ func (o *operator) showDrop(ctx context.Context, e *environment, number uint64, 
 			}
 		}
 	}
-	bytes := int64(0)
+	bytes, unknown := int64(0), 0
 	for _, n := range groups {
-		bytes += n
+		bytes += max(n, 0)
+		if n < 0 {
+			unknown++
+		}
 	}
 	fmt.Fprintf(e.stdout, "container %q has number %d, and %d groups with %s in each replica of them\n", name, number, len(groups), humanize.Bytes(bytes))
+	if unknown > 0 {
+		fmt.Fprintf(e.stdout, "What %d of the groups have is not known and not in that: no node that answers has a replica\n", unknown)
+	}
 }
 
 // awaitDrop waits until the name of a container that was dropped is free, and says what it waits for.

@@ -253,6 +253,19 @@ func TestGroupsOn(t *testing.T) {
 	}
 }
 
+// TestShowDrop: a drop shows the groups of which no node that answers has a replica too.
+func TestShowDrop(t *testing.T) {
+	all := partmap.Range{Min: partmap.MinEPK(), Max: partmap.MaxEPK()}
+	var out strings.Builder
+	showDrop(&environment{stdout: &out}, 7, "c", []nodeStatus{{Node: 1, Status: &host.Status{Groups: []host.GroupStatus{{ID: 7<<32 | 1, Bytes: 3000}, {ID: 8<<32 | 1, Bytes: 1 << 30}}}}, {Node: 2}},
+		[]*topology.Group{topology.New(7<<32|1, "c", all, 1, 2), topology.New(7<<32|2, "c", all, 2), topology.New(8<<32|1, "d", all, 2)})
+	for _, want := range []string{"2 groups with 2.93 KiB", "What 1 of the groups have is not known"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("without %q: %s", want, out.String())
+		}
+	}
+}
+
 // TestMoveRefused: what cannot be moved is refused before anything is changed.
 func TestMoveRefused(t *testing.T) {
 	g, err := topology.New(9, "c", partmap.Range{Min: partmap.MinEPK(), Max: partmap.MaxEPK()}, 1, 2, 3).Add(4, topology.Learner)
