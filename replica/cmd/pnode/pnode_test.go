@@ -4,16 +4,21 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"regexp"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 
+	"github.com/cleavestore/cleave/replica/client"
 	"github.com/cleavestore/cleave/replica/cluster"
 	"github.com/cleavestore/cleave/replica/host"
+	"github.com/cleavestore/cleave/replica/transport"
 )
 
 // TestMain lets the program of the tests be the nodes that a trial starts, and an etcd.
@@ -112,6 +117,38 @@ func TestInitAndStatus(t *testing.T) {
 	}
 	if status, _, _ := run(t, "init", dir+"2", "--container", "orders"); status != 2 {
 		t.Errorf("a container without a path: status %d", status)
+	}
+}
+
+// TestStatusOfSilent: nodes that do not answer are waited for together.
+func TestStatusOfSilent(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "cluster")
+	command(t, "init", dir, "--addresses", "127.0.0.1:1,127.0.0.1:2", "--etcd", "none")
+	d, err := cluster.Load(filepath.Join(dir, descriptionName))
+	must(t, err)
+	creds, err := transport.LoadCredentials(filepath.Join(dir, clientDir))
+	must(t, err)
+	var dials sync.WaitGroup
+	dials.Add(2)
+	cl := client.New(client.Config{Cluster: d, Credentials: creds, Dial: func(ctx context.Context, _ string) (net.Conn, error) {
+		dials.Done()
+		both := make(chan struct{})
+		go func() {
+			dials.Wait()
+			close(both)
+		}()
+		select {
+		case <-both:
+			return nil, errors.New("both are dialed")
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}})
+	defer cl.Close()
+	for _, s := range statusOf(t.Context(), cl, d) {
+		if !strings.Contains(s.Error, "both are dialed") {
+			t.Errorf("node %d: %s", s.Node, s.Error)
+		}
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/cleavestore/cleave/internal/cli"
@@ -119,18 +120,26 @@ func openClient(dir string) (*client.Client, *cluster.Cluster, error) {
 	return client.New(client.Config{Cluster: d, Credentials: creds}), d, nil
 }
 
-// statusOf asks all nodes.
-func statusOf(ctx context.Context, cl *client.Client, d *cluster.Cluster) (out []nodeStatus) {
-	for _, n := range d.All() {
-		each, cancel := context.WithTimeout(ctx, 2*time.Second)
-		s, err := cl.Status(each, n.ID)
-		cancel()
-		o := nodeStatus{Node: n.ID, Address: n.Address, Status: &s}
-		if err != nil {
-			o.Status, o.Error = nil, err.Error()
-		}
-		out = append(out, o)
+// statusOf asks all nodes, some at once: those that are silent are waited for together.
+func statusOf(ctx context.Context, cl *client.Client, d *cluster.Cluster) []nodeStatus {
+	nodes := d.All()
+	out := make([]nodeStatus, len(nodes))
+	var tasks sync.WaitGroup
+	places := make(chan struct{}, 16)
+	for i, n := range nodes {
+		places <- struct{}{}
+		tasks.Go(func() {
+			defer func() { <-places }()
+			each, cancel := context.WithTimeout(ctx, 2*time.Second)
+			defer cancel()
+			s, err := cl.Status(each, n.ID)
+			out[i] = nodeStatus{Node: n.ID, Address: n.Address, Status: &s}
+			if err != nil {
+				out[i].Status, out[i].Error = nil, err.Error()
+			}
+		})
 	}
+	tasks.Wait()
 	return out
 }
 
