@@ -12,7 +12,8 @@
 // Invariants:
 //
 //  1. The results of the rewritten query in each part of the documents, merged as the plan
-//     says, are those of the query over all documents.
+//     says, are those of the query over all documents. But clients add the sums of partitions as
+//     doubles: an AVG whose sums leave their range is infinite or NaN, though its mean does not.
 //  2. A rewritten query has the parameters of the query.
 package queryplan
 
