@@ -179,7 +179,8 @@ func (f *File) guardedIndex(section segment.IndexBytes) (r *index.Reader, err er
 	return r, err
 }
 
-// openIndex returns the file's index if it is one for the policy, else nil. read says to
+// openIndex returns the file's index if it is one for the policy, else nil: also of an index
+// of a newer format, which is made anew from the documents. read says to
 // read it from the file and not from the mapping: then it needs no guard.
 func (f *File) openIndex(policy *index.Compiled, read bool) (*index.Reader, error) {
 	section, ok := f.Index(read)
@@ -187,11 +188,8 @@ func (f *File) openIndex(policy *index.Compiled, read bool) (*index.Reader, erro
 		return nil, nil
 	}
 	r, err := f.guardedIndex(section)
-	if err != nil {
-		return nil, f.metIndex(err)
-	}
-	if r.Info().Fingerprint != policy.Fingerprint() {
+	if errors.Is(err, fault.ErrTooNew) || err == nil && r.Info().Fingerprint != policy.Fingerprint() {
 		return nil, nil
 	}
-	return r, nil
+	return r, f.metIndex(err)
 }
