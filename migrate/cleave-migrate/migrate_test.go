@@ -281,6 +281,7 @@ func TestSQLite(t *testing.T) {
 		`INSERT INTO "a ""b" VALUES ('y', 2, NULL, 5, NULL, 'nonsense', NULL)`,
 		`CREATE TABLE t (id INTEGER PRIMARY KEY, name TEXT)`, `INSERT INTO t VALUES (7, 'seven')`,
 		`CREATE TABLE u (x TEXT)`,
+		`CREATE TABLE bound (id TEXT PRIMARY KEY, j BLOB)`, `INSERT INTO bound VALUES ('a', x'7b2261223a317d'), ('b', x'ff')`,
 		`CREATE TABLE bars (a TEXT, b TEXT, PRIMARY KEY (a, b))`, `INSERT INTO bars VALUES ('x', 'y|z'), ('x|y', 'z'), ('y', 'z')`,
 	} {
 		_, err := db.Exec(statement)
@@ -299,6 +300,10 @@ func TestSQLite(t *testing.T) {
 	}
 	if got := refused[`row 2, id "y|2"`]; got != "column j is no JSON" || len(docs)+len(refused) != 2 {
 		t.Errorf("%q, %q", docs, refused)
+	}
+	docs, refused = read(t, "-from", "sqlite", "-table", "bound", "-json", "j", name)
+	if docs[`row 1, id "a"`] != `{"id":"a","j":{"a":1}}` || refused[`row 2, id "b"`] != "column j is no JSON" {
+		t.Errorf("JSON in bytes: %q, %q", docs, refused)
 	}
 	docs, _ = read(t, "-from", "sqlite", "-table", "t", name)
 	if len(docs) != 1 || docs[`row 1, id "7"`] != `{"id":"7","name":"seven"}` {

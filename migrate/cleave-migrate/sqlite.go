@@ -151,15 +151,15 @@ func (c *config) column(name string, value any) ([]byte, error) {
 	case bool:
 		return strconv.AppendBool(nil, v), nil
 	case []byte:
+		if c.holdsJSON(name) { // a program that binds a []byte stores it so
+			return validJSON(name, v)
+		}
 		return quote(base64.StdEncoding.EncodeToString(v)), nil
 	case time.Time:
 		return quote(v.Format(time.RFC3339Nano)), nil
 	case string:
-		if slices.Contains(columns(c.json), name) {
-			if !json.Valid([]byte(v)) {
-				return nil, fmt.Errorf("column %s is no JSON", name)
-			}
-			return []byte(v), nil
+		if c.holdsJSON(name) {
+			return validJSON(name, []byte(v))
 		}
 		if !utf8.ValidString(v) {
 			return nil, fmt.Errorf("column %s is no UTF-8", name)
@@ -167,6 +167,15 @@ func (c *config) column(name string, value any) ([]byte, error) {
 		return quote(v), nil
 	}
 	return nil, fmt.Errorf("column %s has the type %T", name, value)
+}
+
+func (c *config) holdsJSON(name string) bool { return slices.Contains(columns(c.json), name) }
+
+func validJSON(name string, text []byte) ([]byte, error) {
+	if !json.Valid(text) {
+		return nil, fmt.Errorf("column %s is no JSON", name)
+	}
+	return text, nil
 }
 
 // primaryKey returns the columns of the primary key, in their order.
