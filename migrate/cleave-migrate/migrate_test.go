@@ -316,9 +316,19 @@ func TestSQLite(t *testing.T) {
 	if len(docs) != 1 || docs[`row 1, id "x"`] != `{"id":"x","tenant":"x","big":9007199254740993}` {
 		t.Errorf("a query: %q", docs)
 	}
-	for _, args := range [][]string{{}, {"-table", "u"}, {"-table", "none"}, {"-table", "t", "-id", "none"}} {
-		if err := run(t.Context(), append(append([]string{"-from", "sqlite"}, args...), name), new(bytes.Buffer)); err == nil {
-			t.Errorf("%q: no error", args)
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{nil, "say table=NAME"},
+		{[]string{"-table", "u"}, "there is no primary key"},
+		{[]string{"-table", "none"}, "no such table: none"},
+		{[]string{"-query", "SELECT x FROM none"}, "no such table: none"},
+		{[]string{"-table", "t", "-id", "none"}, "id=none: there is no such column"},
+	} {
+		err := run(t.Context(), append(append([]string{"-from", "sqlite"}, c.args...), name), new(bytes.Buffer))
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%q: %v, want %s", c.args, err, c.want)
 		}
 	}
 }

@@ -52,14 +52,14 @@ func (c *config) readSQLite(ctx context.Context, w *printer) error {
 			}
 		}
 	}
-	if len(ids) == 0 {
-		return errors.New("there is no primary key: id=COLUMN says what becomes the id")
-	}
 	rows, err := tx.QueryContext(ctx, query)
 	if err != nil {
 		return fmt.Errorf("%s: %w", c.source, err)
 	}
 	defer rows.Close()
+	if len(ids) == 0 {
+		return errors.New("there is no primary key: id=COLUMN says what becomes the id")
+	}
 	names, err := rows.Columns()
 	if err != nil {
 		return err
