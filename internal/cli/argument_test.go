@@ -36,6 +36,7 @@ func TestArguments(t *testing.T) {
 		{[]string{"open", "a b ä", "--name=" + long}, `tool: a b ä: open "a b ä": --name=` + short + `: cannot be opened`},
 		{[]string{"open", "a\x01b", "--name", "\x1b[2J"}, `tool: "a\x01b": open "a\x01b": --name="\x1b[2J": cannot be opened`},
 		{[]string{"open", "one\ntwo"}, `tool: "one\ntwo": open "one\ntwo": --name=: cannot be opened`},
+		{[]string{"open", "a\xffb", "--name=\xfe"}, `tool: "a\xffb": open "a\xffb": --name="\xfe": cannot be opened`},
 		{[]string{"open", "dir", long}, `tool: unexpected argument ` + short},
 		{[]string{"open", "dir", "\xff"}, `tool: unexpected argument "\xff"`},
 	} {

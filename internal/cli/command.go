@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 	"regexp"
 	"strings"
 
@@ -51,6 +52,7 @@ func Run(name string, grammar any, args []string, options ...kong.Option) error 
 		kong.Name(name),
 		kong.Exit(func(int) { helped = true }),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
+		kong.KindMapper(reflect.String, kong.MapperFunc(exactText)),
 	}, options...)
 	parser, err := kong.New(grammar, options...)
 	if err != nil {
@@ -83,6 +85,16 @@ func Run(name string, grammar any, args []string, options ...kong.Option) error 
 		usage.hint = "See " + commandName(parser, parsed) + " --help."
 	}
 	return showArguments(err, args)
+}
+
+// exactText takes an argument byte for byte. The parser's own mapper puts U+FFFD in the place of
+// bytes that are no UTF-8, which the name of a file may have.
+func exactText(c *kong.DecodeContext, target reflect.Value) error {
+	token, err := c.Scan.PopValue("string")
+	if err == nil {
+		target.SetString(fmt.Sprint(token.Value))
+	}
+	return err
 }
 
 // helpWriter remembers that help could not be written, which is no wrong usage.
