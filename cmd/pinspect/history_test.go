@@ -185,3 +185,29 @@ func TestMapHeat(t *testing.T) {
 		t.Errorf("%s", text)
 	}
 }
+
+// TestHotAfterCrash: the sequences that a store leaves out after a crash are no writes.
+func TestHotAfterCrash(t *testing.T) {
+	dir := t.TempDir()
+	write := func(n int) {
+		db, err := engine.Open(t.Context(), dir, nil)
+		check(t, err)
+		c, err := db.EnsureContainer(t.Context(), "c", engine.ContainerDef{PartitionKey: []string{"/k"}})
+		check(t, err)
+		for i := range n {
+			doc := fmt.Appendf(nil, `{"id":"%d of %d","k":"%d"}`, i, n, i)
+			_, err := c.Upsert(t.Context(), doc, &engine.WriteOptions{Durability: engine.Buffered})
+			check(t, err)
+		}
+		check(t, db.Close())
+	}
+	write(100)
+	neverClosed(t, dir)
+	write(20)
+	if text := clean(t, "hot", dir); !strings.Contains(text, "the last write of 12 documents is among the newest 12 writes") {
+		t.Errorf("the newest tenth: %s", text)
+	}
+	if text := clean(t, "map", dir, "--recent", "30"); !strings.Contains(text, "where 30 documents lie whose last write is among the newest 30 writes") {
+		t.Errorf("the newest 30: %s", text)
+	}
+}

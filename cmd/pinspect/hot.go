@@ -71,7 +71,10 @@ func (c *hotCommand) Run(ctx context.Context, env *environment, out *output) err
 func (c *hotCommand) show(ctx context.Context, env *environment, db *engine.DB, cs *engine.ContainerStats, out *output) error {
 	line := env.newLine()
 	defer line.Clear()
-	after, last := c.After(db)
+	after, writes, err := c.Find(ctx, db, line)
+	if err != nil {
+		return readFailure(err)
+	}
 	h, err := survey.TakeHeat(ctx, db, cs, survey.HeatOptions{After: after, Options: survey.Options{Top: c.Top, Each: c.Each, Only: c.Partition}}, line)
 	if err != nil {
 		return readFailure(err)
@@ -96,7 +99,7 @@ func (c *hotCommand) show(ctx context.Context, env *environment, db *engine.DB, 
 		}
 		return nil
 	}
-	c.print(out, cs, h, rows, last-after)
+	c.print(out, cs, h, rows, writes)
 	return nil
 }
 

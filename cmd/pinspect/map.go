@@ -260,12 +260,15 @@ func (c *mapCommand) addHeat(ctx context.Context, db *engine.DB, cs *engine.Cont
 	if c.Heat != nil && !*c.Heat || c.Heat == nil && m.raw >= survey.CheapBytes {
 		return nil, nil
 	}
-	after, last := c.After(db)
+	after, writes, err := c.Find(ctx, db, line)
+	if err != nil {
+		return nil, readFailure(err)
+	}
 	h, err := survey.TakeHeat(ctx, db, cs, survey.HeatOptions{After: after, Options: survey.Options{Only: c.Partition, Bins: mapBins, Window: m.window}}, line)
 	if err != nil {
 		return nil, readFailure(err)
 	}
-	m.Heat = &mapHeat{Writes: last - after, Documents: h.Documents, ByPlace: h.Bins, span: h.Span()}
+	m.Heat = &mapHeat{Writes: writes, Documents: h.Documents, ByPlace: h.Bins, span: h.Span()}
 	return h.Partitions, nil
 }
 

@@ -3,6 +3,7 @@ package survey
 import (
 	"cmp"
 	"context"
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -22,20 +23,75 @@ import (
 // Recency says which writes are recent.
 type Recency struct {
 	Recent uint64 `placeholder:"N" help:"Writes are recent if they are among the N newest of the store. Without it, the newest tenth."`
+
+	of    *engine.DB // the store of which found is known
+	found recent
 }
 
-// After returns the newest sequence that is not recent, and the newest of all.
-func (r *Recency) After(db *engine.DB) (after, last uint64) {
-	for _, cs := range db.Stats().Containers {
+// recent are the writes that are recent.
+type recent struct {
+	after  uint64 // the newest sequence that is not recent
+	writes uint64
+}
+
+// Find returns which writes of a store are recent. It reads all documents of a store that was
+// once not closed: see stretches.
+func (r *Recency) Find(ctx context.Context, db *engine.DB, line *cli.Line) (after, writes uint64, err error) {
+	if r.of == db {
+		return r.found.after, r.found.writes, nil
+	}
+	all := []stretch{{first: 1}}
+	stats := db.Stats()
+	for _, cs := range stats.Containers {
 		for _, p := range cs.Partitions {
-			last = max(last, p.Visible)
+			all[0].last = max(all[0].last, p.Visible)
+		}
+	}
+	if all[0].last >= 1<<32 {
+		if all, err = stretches(ctx, db, stats.Containers, line); err != nil {
+			return 0, 0, err
 		}
 	}
 	n := r.Recent
 	if n == 0 {
-		n = (last + 9) / 10
+		for _, s := range all {
+			n += s.writes()
+		}
+		n = (n + 9) / 10
 	}
-	return last - min(n, last), last
+	r.of, r.found = db, recent{}
+	for _, s := range slices.Backward(all) {
+		count := min(n-r.found.writes, s.writes())
+		r.found.after = s.last - count
+		if r.found.writes += count; r.found.writes == n {
+			break
+		}
+	}
+	return r.found.after, r.found.writes, nil
+}
+
+// stretch is a range of sequences without large gaps.
+type stretch struct{ first, last uint64 }
+
+func (s stretch) writes() uint64 { return s.last + 1 - s.first }
+
+// stretches returns the sequences of all documents, the oldest first. A store that is opened
+// after a crash leaves out some 2³² sequences, so those of one stretch have the same upper half.
+func stretches(ctx context.Context, db *engine.DB, containers []engine.ContainerStats, line *cli.Line) ([]stretch, error) {
+	of := make(map[uint64]stretch)
+	for i := range containers {
+		err := walkDocuments(ctx, db, &containers[i], line, func(_ int, it *engine.Item) {
+			s, ok := of[it.Seq>>32]
+			if !ok {
+				s.first = it.Seq
+			}
+			of[it.Seq>>32] = stretch{min(s.first, it.Seq), max(s.last, it.Seq)}
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return slices.SortedFunc(maps.Values(of), func(a, b stretch) int { return cmp.Compare(a.first, b.first) }), nil
 }
 
 // Heat is where the recent documents of a container lie.
