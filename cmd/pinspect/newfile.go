@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"os"
 	"path/filepath"
 
 	"github.com/cleavestore/cleave/cmd/pinspect/internal/layout"
@@ -17,6 +18,9 @@ import (
 // After an error there is no file, unless it is the last one possible: that the
 // name may not be durable.
 func writeNew(name string, write func(to io.Writer) error) error {
+	if name == "" || os.IsPathSeparator(name[len(name)-1]) {
+		return cli.Usagef("%q names no file", name)
+	}
 	if err := outputfile.OutsideStores(name); err != nil {
 		return err
 	}

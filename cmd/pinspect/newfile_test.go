@@ -224,3 +224,17 @@ func TestOutputFull(t *testing.T) {
 		t.Errorf("map --svg into nowhere: status %d, %s", r.status, r.stderr)
 	}
 }
+
+// TestNewFileOfADirectory: what ends as the name of a directory does names no file, and none
+// is made in it.
+func TestNewFileOfADirectory(t *testing.T) {
+	s := newSample(t)
+	dir := t.TempDir()
+	for _, file := range []string{dir + string(filepath.Separator), ""} {
+		for _, args := range fileCommands(s.dir, file) {
+			if r := pinspect(t, args...); r.status != cli.ExitUsage || !strings.Contains(r.stderr, "names no file") || len(names(t, dir)) != 0 {
+				t.Errorf("%s into %q: status %d, %s, left %v", args[0], file, r.status, r.stderr, names(t, dir))
+			}
+		}
+	}
+}
