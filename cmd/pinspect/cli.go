@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 	"time"
 
 	"github.com/alecthomas/kong"
@@ -124,12 +125,21 @@ func (e *environment) fail(err error) int {
 		return cli.ExitUsage
 	}
 	if (errors.Is(err, errDamaged) || errors.Is(err, engine.ErrCorrupt)) && !errors.As(err, new(command.BackupError)) {
-		fmt.Fprintln(e.stderr, "The command verify lists all that is wrong with a store; repair writes what can be read into a new one.")
+		fmt.Fprintf(e.stderr, "The command verify lists all that is wrong with a store; %s.\n", remedy(err))
 	}
 	if errors.As(err, new(findingError)) || errors.As(err, new(command.BackupError)) || errors.As(err, new(*importer.RejectedError)) || errors.As(err, new(*importer.BadRecordError)) || errors.Is(err, engine.ErrNotFound) {
 		return exitFindings
 	}
 	return exitCannotOpen
+}
+
+// remedy says what helps against damage. A store whose manifest or log is damaged does not open,
+// for repair neither; what is damaged in a partition, in p/NUMBER, is left out.
+func remedy(err error) string {
+	if at, ok := errors.AsType[*engine.CorruptionError](err); ok && filepath.Base(filepath.Dir(filepath.Dir(at.File))) != "p" {
+		return "repair cannot read this one: restore a backup"
+	}
+	return "repair writes what can be read into a new one"
 }
 
 // wrote says what a command has written into a file.

@@ -227,11 +227,18 @@ func TestDamageIsShown(t *testing.T) {
 			t.Errorf("%v: %v", args, v)
 		}
 	}
-	for _, args := range [][]string{{s.dir}, {"partitions", s.dir}, {"export", s.dir, "cities"}, {"get", s.dir, "cities", `"C1"`, "x"}} {
+	for _, args := range [][]string{
+		{s.dir}, {"partitions", s.dir}, {"export", s.dir, "cities"}, {"get", s.dir, "cities", `"C1"`, "x"},
+		{"repair", s.dir, filepath.Join(t.TempDir(), "repaired")},
+	} {
 		r := pinspect(t, args...)
-		if r.status != exitCannotOpen || !strings.Contains(r.stderr, filepath.Join(s.dir, log)) || !strings.Contains(r.stderr, "verify") {
+		if r.status != exitCannotOpen || !strings.Contains(r.stderr, filepath.Join(s.dir, log)) || !strings.Contains(r.stderr, "verify") ||
+			!strings.Contains(r.stderr, "restore a backup") {
 			t.Errorf("%v: status %d: %s", args, r.status, r.stderr)
 		}
+	}
+	if says := remedy(&engine.CorruptionError{File: filepath.Join(s.dir, segment)}); !strings.HasPrefix(says, "repair writes") {
+		t.Errorf("a damaged segment file: %s", says)
 	}
 }
 
