@@ -119,7 +119,7 @@ func TestExport(t *testing.T) {
 			t.Errorf("%+v:\n%s", tc, got)
 		}
 	}
-	fails(t, cli.ExitUsage, "--where", "export", s.dir, "cities", "--where", "c.id =")
+	fails(t, cli.ExitUsage, "SELECT * FROM c WHERE c.id = )\npinspect:   "+strings.Repeat(" ", 29)+"^", "export", s.dir, "cities", "--where", "c.id = )")
 	fails(t, cli.ExitUsage, "--reverse", "export", s.dir, "cities", "--where", "true", "--reverse")
 	fails(t, cli.ExitUsage, "exists", "export", s.dir, "cities", "-o", plain)
 }

@@ -58,8 +58,9 @@ func (c *exportCommand) Run(ctx context.Context, env *environment, out *output) 
 		if c.Reverse {
 			return cli.Usagef("--reverse does not go with --where")
 		}
-		if where, err = engine.ParseQuery("SELECT * FROM c WHERE "+c.Where, nil); err != nil {
-			return cli.Usagef("--where: %w", err)
+		text := "SELECT * FROM c WHERE " + c.Where
+		if where, err = engine.ParseQuery(text, nil); err != nil {
+			return cli.Usagef("--where: %w%s", err, pointer(text, err))
 		}
 		if c.Limit > 0 && (where.Limit == 0 || c.Limit < where.Limit) {
 			where.Limit = c.Limit
