@@ -284,3 +284,37 @@ func TestCloseWhileThrottled(t *testing.T) {
 		})
 	}
 }
+
+// TestWaitsSeeChanges: what waits for throughput goes on soon after the limit that it waits for
+// was raised or lifted.
+func TestWaitsSeeChanges(t *testing.T) {
+	for name, raise := range map[string]func(ctx context.Context, c *Container) error{
+		"raised":     func(ctx context.Context, c *Container) error { return c.SetThroughput(ctx, 10_000) },
+		"lifted":     func(ctx context.Context, c *Container) error { return c.SetThroughput(ctx, 0) },
+		"of the key": func(ctx context.Context, c *Container) error { return c.SetKeyLimits(ctx, StringKey("k"), KeyLimits{}) },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			_, c := openStore(t, testOptions(vfs.NewMem()))
+			if name == "of the key" {
+				must(t, c.SetKeyLimits(t.Context(), StringKey("k"), KeyLimits{Throughput: 1}))
+			} else {
+				must(t, c.SetThroughput(t.Context(), 1))
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			defer cancel()
+			loaded := background(func() error {
+				return second(c.Load(ctx, func(yield func([]byte, error) bool) {
+					_ = yield(documentOf("1", "k", 1<<20), nil) && yield(doc("2", "k", 2), nil)
+				}, nil))
+			})
+			time.Sleep(5 * time.Second)
+			if _, err := c.Upsert(ctx, doc("3", "k", 3), nil); !errors.Is(err, ErrThrottled) {
+				t.Fatalf("%s: nothing waits: %v", name, err)
+			}
+			must(t, raise(ctx, c))
+			if err := <-loaded; err != nil {
+				t.Errorf("%s: a load that waited: %v", name, err)
+			}
+		})
+	}
+}

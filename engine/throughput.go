@@ -206,7 +206,10 @@ func (db *DB) patiently(ctx context.Context, do func() error) error {
 	return nil
 }
 
-// untilAdmitted waits as long as a *ThrottledError says, and returns other errors. Loads
+// mostWait is how long a call waits for throughput before it asks again: limits may have changed.
+const mostWait = time.Second
+
+// untilAdmitted waits as long as a *ThrottledError says, or mostWait, and returns other errors. Loads
 // and scans that have begun call it. They hold no lock, file or memtable meanwhile. But
 // what a batch of a load has applied waits with it, and versions that a scan can see are
 // kept.
@@ -219,7 +222,7 @@ func (db *DB) untilAdmitted(ctx context.Context, err error) error {
 		db.opts.pause(throttled.RetryAfter)
 		return nil
 	}
-	err = pacing.Wait(ctx, throttled.RetryAfter, db.work.Context().Done())
+	err = pacing.Wait(ctx, min(throttled.RetryAfter, mostWait), db.work.Context().Done())
 	if err == pacing.ErrEnded {
 		err = ErrClosed
 	}
