@@ -92,6 +92,7 @@ type size struct {
 	told     bool          // NearlyFull was told
 	bytes    int64
 	next     int64  // if exact: no document in bytes expires before, milliseconds; 0: none does
+	counted  int64  // when the documents were counted, milliseconds; 0: they were not
 	changes  uint64 // of the default time to live, when bytes was determined
 }
 
@@ -181,8 +182,9 @@ func (s *Sizes) count(ctx context.Context, k *size, key *item.Key, added int64, 
 	}
 	limit := s.Rules.Limits.Bytes(key.PK)
 	nearlyFull := nearlyFull(limit)
-	if changes := s.Tree.Life.Changes(); k.changes != changes {
-		k.changes, k.known, k.exact = changes, false, false // expired documents may be back
+	// Expired documents may be back by another default, or if the clock was set back.
+	if changes := s.Tree.Life.Changes(); k.changes != changes || s.Rules.Now() < k.counted {
+		k.changes, k.counted, k.known, k.exact = changes, 0, false, false
 	}
 	if !k.known {
 		if k.bytes, err = s.bound(key, nearlyFull-added); err != nil {
@@ -224,9 +226,10 @@ func (s *Sizes) count(ctx context.Context, k *size, key *item.Key, added int64, 
 
 // exactly determines the exact size. k is locked.
 func (s *Sizes) exactly(ctx context.Context, k *size, key *item.Key) error {
+	begun := s.Rules.Now()
 	t, err := s.countAll(ctx, key)
 	if err == nil {
-		k.bytes, k.exact, k.next = t.Bytes, true, t.next
+		k.bytes, k.exact, k.next, k.counted = t.Bytes, true, t.next, max(begun, s.Rules.Now())
 	}
 	return err
 }

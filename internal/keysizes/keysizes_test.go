@@ -149,6 +149,20 @@ func TestCountedAgain(t *testing.T) {
 	scans(1)
 }
 
+// TestClockSetBack: documents that had expired by a clock that was ahead count again when it is set right.
+func TestClockSetBack(t *testing.T) {
+	s := newSizing(t, 1000)
+	s.must(s.write("a", "1", 900, 10, true))
+	s.now = 20
+	s.must(s.write("a", "2", 850, 0, true))
+	s.now = 5
+	if err := s.write("a", "3", 100, 0, true); !errors.Is(err, ErrFull) {
+		t.Errorf("a write beside 1,750 of 1,000 bytes: %v", err)
+	}
+	s.now = 10
+	s.must(s.write("a", "3", 100, 0, true))
+}
+
 // TestExact: a size that is never counted again stays exact through writes that replace
 // documents and writes that are not made.
 func TestExact(t *testing.T) {
