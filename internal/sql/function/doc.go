@@ -16,7 +16,6 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"regexp"
 	"strconv"
 	"time"
 
@@ -42,7 +41,7 @@ type Env struct {
 	made, steps int64
 	looked, due int64 // the context is asked when so many bytes were looked at
 	err         error
-	patterns    map[string]*regexp.Regexp // that were compiled
+	patterns    map[string]pattern // regular expressions that were compiled
 }
 
 // Reset begins the evaluation for another document.

@@ -1,6 +1,7 @@
 package function
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -111,6 +112,43 @@ func TestTooMuch(t *testing.T) {
 	e = &Env{}
 	if v := f.Call(e, []value.Value{value.String("ab"), value.Number(1e300)}); !v.IsUndefined() || e.Err() != nil {
 		t.Errorf("REPLICATE made %d bytes, error %v", v.Size(), e.Err())
+	}
+}
+
+// ending is a context that ends when it was asked so often.
+type ending struct {
+	context.Context
+	left int
+}
+
+func (c *ending) Err() error {
+	if c.left--; c.left < 0 {
+		return context.Canceled
+	}
+	return nil
+}
+
+// TestLongMatch: a match of a regular expression ends with the context, the size of its program is
+// bounded, and what is matched in steps gives the same.
+func TestLongMatch(t *testing.T) {
+	f, _ := Find("REGEXMATCH")
+	match := func(e *Env, text, pattern string) value.Value {
+		return f.Call(e, []value.Value{value.String(text), value.String(pattern)})
+	}
+	e := &Env{Ctx: &ending{t.Context(), 10}}
+	if v := match(e, strings.Repeat("a", 1<<15), "(a?){300}b"); !v.IsUndefined() || !errors.Is(e.Err(), context.Canceled) {
+		t.Errorf("the match of a context that has ended is %v, error %v", v, e.Err())
+	}
+	e = &Env{}
+	if v := match(e, "a", strings.Repeat("a{1000}", 100)); !v.IsUndefined() || !errors.Is(e.Err(), fault.ErrTooLarge) {
+		t.Errorf("a program of 100,000 instructions: %v, error %v", v, e.Err())
+	}
+	long := strings.Repeat("a", 1<<15) + "é"
+	for pattern, want := range map[string]bool{"x{300}|^a+é$": true, "x{300}|éa": false} {
+		e = &Env{}
+		if v := match(e, long, pattern); v.IsUndefined() || string(v.Append(nil)) != fmt.Sprint(want) || e.Err() != nil {
+			t.Errorf("%s: %s, error %v", pattern, v.Append(nil), e.Err())
+		}
 	}
 }
 

@@ -6,9 +6,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"math"
-	"regexp"
 	"strings"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/cleavestore/cleave/internal/jsondoc"
@@ -366,91 +364,6 @@ func documentID(_ *Env, args []value.Value) value.Value {
 		return value.Value{}
 	}
 	return value.Int(int64(binary.LittleEndian.Uint64(b[8:])))
-}
-
-func addPatterns() {
-	add("REGEXMATCH", 2, 3, func(e *Env, args []value.Value) value.Value {
-		list, ok := texts(args)
-		if !ok {
-			return value.Value{}
-		}
-		modifiers := ""
-		if len(list) == 3 {
-			modifiers = list[2]
-		}
-		re := e.pattern(list[1], modifiers)
-		if re == nil || !e.Step(len(list[0])/64) || !e.Look(len(list[0])*len(list[1])) {
-			return value.Value{}
-		}
-		return value.Bool(re.MatchString(list[0]))
-	})
-}
-
-// Bounds of regular expressions: how long one is, and how many are kept. To compile a byte of one
-// takes as long as looking at compileBytes.
-const (
-	maxPattern   = 10_000
-	maxPatterns  = 64
-	compileBytes = 1 << 12
-)
-
-// pattern returns a regular expression, nil for what is none.
-func (e *Env) pattern(text, modifiers string) *regexp.Regexp {
-	key := modifiers + "/" + text
-	if re, ok := e.patterns[key]; ok {
-		return re
-	}
-	if len(e.patterns) >= maxPatterns || e.patterns == nil {
-		e.patterns = make(map[string]*regexp.Regexp)
-	}
-	if !e.Look(compileBytes * min(len(text), maxPattern)) {
-		return nil
-	}
-	var re *regexp.Regexp
-	if strings.Trim(modifiers, "msix") == "" && len(text) <= maxPattern {
-		flags := ""
-		for _, m := range modifiers {
-			if m == 'x' {
-				text = withoutSpace(text)
-			} else if !strings.ContainsRune(flags, m) {
-				flags += string(m)
-			}
-		}
-		if flags != "" {
-			text = "(?" + flags + ")" + text
-		}
-		re, _ = regexp.Compile(text)
-	}
-	e.patterns[key] = re
-	return re
-}
-
-// withoutSpace leaves out the white space and the comments of a regular expression.
-func withoutSpace(text string) string {
-	var b strings.Builder
-	escaped, class, comment := false, false, false
-	for _, r := range text {
-		switch {
-		case comment:
-			comment = r != '\n'
-			continue
-		case escaped:
-			escaped = false
-		case r == '\\':
-			escaped = true
-		case class:
-			class = r != ']'
-		case r == '[':
-			class = true
-		case r == '#':
-			comment = true
-			continue
-		case unicode.IsSpace(r):
-			continue
-		}
-		b.WriteRune(r)
-	}
-	return b.String()
 }
 
 // Pattern is a pattern of LIKE, in which % stands for any text, _ for one character, and
