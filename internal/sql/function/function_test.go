@@ -144,7 +144,7 @@ func TestLongMatch(t *testing.T) {
 		t.Errorf("a program of 100,000 instructions: %v, error %v", v, e.Err())
 	}
 	long := strings.Repeat("a", 1<<15) + "é"
-	for pattern, want := range map[string]bool{"x{300}|^a+é$": true, "x{300}|éa": false} {
+	for pattern, want := range map[string]bool{"x{300}|^a+é$": true, "x{300}|éa": false, `\p{L}{500}`: true} {
 		e = &Env{}
 		if v := match(e, long, pattern); v.IsUndefined() || string(v.Append(nil)) != fmt.Sprint(want) || e.Err() != nil {
 			t.Errorf("%s: %s, error %v", pattern, v.Append(nil), e.Err())

@@ -113,7 +113,7 @@ func (e *Env) compile(text string) (p pattern) {
 		return p
 	}
 	if p.size = programSize(tree); p.size > maxProgram {
-		e.Fail(&fault.LimitError{What: "steps of a regular expression", Size: int64(p.size), Limit: maxProgram, Kind: fault.ErrTooLarge})
+		e.Fail(&fault.LimitError{What: "regular expression", Unit: "steps", Size: int64(p.size), Limit: maxProgram, Kind: fault.ErrTooLarge})
 	} else if e.Look(compileBytes * p.size) {
 		p.re, _ = regexp.Compile(text)
 	}
@@ -123,7 +123,10 @@ func (e *Env) compile(text string) (p pattern) {
 // programSize estimates how many instructions the program of an expression has: what is repeated
 // is there as often.
 func programSize(tree *syntax.Regexp) int {
-	n := 1 + len(tree.Rune)
+	n := 1
+	if tree.Op == syntax.OpLiteral {
+		n += len(tree.Rune) // a class has one instruction, however many runes it has
+	}
 	for _, part := range tree.Sub {
 		n += programSize(part)
 	}
