@@ -1,6 +1,7 @@
 package raftlog
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"sort"
@@ -274,11 +275,22 @@ func (g *Group) checkLocked(r *record) error {
 	if h := &g.mu.hard; r.hard.term != 0 && (r.hard.term < h.term || r.hard.term == h.term && h.vote != 0 && r.hard.vote != h.vote) {
 		return fmt.Errorf("hard state %+v after %+v", r.hard, *h)
 	}
+	known := cmp.Or(r.hard.term, g.mu.hard.term)
 	if r.kind == kindInstall {
+		if r.base.Term > known {
+			return fmt.Errorf("a snapshot of term %d, the hard state is of %d", r.base.Term, known)
+		}
 		if last, _ := g.termLocked(r.base.Index); r.base.Index <= g.mu.base.Index || last == r.base.Term {
 			return fmt.Errorf("a snapshot of entry %d, which the log has", r.base.Index)
 		}
 		return nil
+	}
+	end := g.lastLocked()
+	if n := len(r.entries); n > 0 {
+		end = r.first + uint64(n) - 1
+	}
+	if r.hard.commit > end {
+		return fmt.Errorf("a commit of entry %d, the last one is %d", r.hard.commit, end)
 	}
 	if len(r.entries) == 0 {
 		return nil
@@ -298,6 +310,9 @@ func (g *Group) checkLocked(r *record) error {
 			return fmt.Errorf("entry %d of term %d at %d after one of term %d", e.GetIndex(), e.GetTerm(), r.first+uint64(i), term)
 		}
 		term = e.GetTerm()
+	}
+	if term > known {
+		return fmt.Errorf("entry %d of term %d, the hard state is of %d", end, term, known)
 	}
 	return nil
 }

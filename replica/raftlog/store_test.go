@@ -457,6 +457,11 @@ func TestAppendIsDecoded(t *testing.T) {
 		"an entry of no term": func() error { _, err := g.Append(hard(1, 0, 0), entry(1, 0, 0)); return err },
 		"a vote of no term":   func() error { _, err := g.Append(hard(0, 1, 0), nil); return err },
 		"a base of no term":   func() error { return g.BeginInstall(nil, base(5, 0)) },
+		"a term not known":    func() error { _, err := g.Append(nil, entry(1, 1, 0)); return err },
+		"a snapshot of one":   func() error { return g.BeginInstall(nil, base(5, 1)) },
+		"an entry above it":   func() error { _, err := g.Append(hard(1, 0, 0), entry(1, 2, 0)); return err },
+		"a commit of nothing": func() error { _, err := g.Append(hard(1, 0, 1), nil); return err },
+		"a commit above all":  func() error { _, err := g.Append(hard(1, 0, 2), entry(1, 1, 0)); return err },
 	} {
 		if take() == nil {
 			t.Error(what, "was taken")
