@@ -27,23 +27,20 @@ type storage struct {
 
 // Snapshot implements raft.Storage.
 func (s storage) Snapshot() (*pb.Snapshot, error) {
-	b, err := s.g.present()
+	term, err := s.g.present()
 	if err != nil {
 		return nil, raft.ErrSnapshotTemporarilyUnavailable
 	}
-	return &pb.Snapshot{Metadata: &pb.SnapshotMetadata{Index: new(b.Index), Term: new(b.Term), ConfState: b.ConfState}}, nil
+	at := s.g.held
+	return &pb.Snapshot{Metadata: &pb.SnapshotMetadata{Index: new(at), Term: new(term), ConfState: s.g.state.confAt(at)}}, nil
 }
 
-// present returns the state at the newest entry. It is that of the partition too.
-func (g *Group) present() (raftlog.Base, error) {
+// present returns the term of the newest entry. The state is that of the partition too.
+func (g *Group) present() (term uint64, err error) {
 	if g.held != g.state.applied || g.held == 0 {
-		return raftlog.Base{}, ErrNoSnapshot
+		return 0, ErrNoSnapshot
 	}
-	term, err := g.cfg.Log.Term(g.held)
-	if err != nil {
-		return raftlog.Base{}, err
-	}
-	return g.state.at(g.held, term), nil
+	return g.cfg.Log.Term(g.held)
 }
 
 // Export writes a snapshot for a MsgSnap of Work.Snapshots to w. It returns the message to

@@ -226,6 +226,26 @@ func FuzzState(f *testing.F) {
 	})
 }
 
+// TestAnnounceSparesState: a snapshot that Raft asks for is announced without what the group remembers, which SnapshotAt adds.
+func TestAnnounceSparesState(t *testing.T) {
+	r := single(t, vfs.NewMem(), 1000)
+	announce := func() float64 {
+		return testing.AllocsPerRun(5, func() {
+			s, err := storage{r.g.cfg.Log, r.g}.Snapshot()
+			if m := s.GetMetadata(); err != nil || m.GetIndex() != r.g.Held() || m.GetTerm() != r.g.Term() || len(m.GetConfState().GetVoters()) != 1 {
+				t.Fatalf("%v, %v", s, err)
+			}
+		})
+	}
+	before := announce()
+	for n := range uint64(1000) {
+		r.g.state.note(commandID(n), r.g.Applied())
+	}
+	if after := announce(); after > before {
+		t.Errorf("%.0f allocations, %.0f without commands", after, before)
+	}
+}
+
 // TestTruncateSparesState: a group that remembers many commands does not write them anew for few entries, unless the entries are
 // old. When it has had enough entries, its log is truncated.
 func TestTruncateSparesState(t *testing.T) {
