@@ -172,3 +172,39 @@ func TestCreateFails(t *testing.T) {
 		t.Errorf("%d failures: the test reached too little", failures)
 	}
 }
+
+// TestRemoveFails: a Remove that has failed, at whichever call of the file system, can be made again, and the log is gone then.
+func TestRemoveFails(t *testing.T) {
+	failures := 0
+	for n := int64(1); ; n++ {
+		mem := vfs.NewMem()
+		faulty := vfs.NewFaulty(mem)
+		s := open(t, faulty)
+		_, err := s.Create(5, 1, base(1, 1))
+		must(t, err)
+		at := faulty.Calls() + n
+		faulty.FailAt(at, syscall.ENOSPC, false)
+		err = s.Remove(5)
+		done := faulty.Calls() < at
+		faulty.FailAt(0, nil, false)
+		if err != nil {
+			failures++
+			if err = s.Remove(5); err != nil {
+				t.Errorf("call %d: %v", n, err)
+			}
+		}
+		again := open(t, mem.Crash(vfs.CrashOptions{Keep: vfs.KeepNone}))
+		if _, err = again.Create(5, 1, Base{}); again.Group(5) != nil || !errors.Is(err, ErrRemoved) {
+			t.Errorf("call %d: it is there, or can be made: %v", n, err)
+		}
+		if err = s.Remove(5); !errors.Is(err, fault.ErrMissing) {
+			t.Errorf("call %d: removed once more: %v", n, err)
+		}
+		if done {
+			break
+		}
+	}
+	if failures < 4 {
+		t.Errorf("%d failures: the test reached too little", failures)
+	}
+}

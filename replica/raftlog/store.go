@@ -38,7 +38,9 @@ type Store struct {
 	memory atomic.Int64         // bytes of the newest entries of each group that are kept in memory
 	noting sync.Mutex           // held while the manifest is written
 	states map[string]stateFile // the files with states that are there, by their names; guarded by noting
-	mu     struct {
+	// unnoted says that a Remove has failed, and no manifest has been written since; guarded by noting.
+	unnoted bool
+	mu      struct {
 		sync.Mutex
 		manifest manifest // its groups are left out
 		groups   []*Group // by id
@@ -260,7 +262,11 @@ func (s *Store) noteLocked(added ...*Group) error {
 	s.mu.Lock()
 	s.mu.manifest = m
 	s.mu.Unlock()
-	return s.log.Drop(first)
+	if err := s.log.Drop(first); err != nil {
+		return err
+	}
+	s.unnoted = false
+	return nil
 }
 
 // Create makes the log of a group that this node has none of. b is the state of the group
@@ -319,7 +325,8 @@ func (s *Store) divide(groups int) {
 }
 
 // Remove drops the log of a group. Its owner has stopped, and its id in the group is never
-// used again: Create refuses it. The log is gone when Remove has returned nil.
+// used again: Create refuses it. The log is gone when Remove has returned nil. After an error it
+// can be called again.
 func (s *Store) Remove(id uint64) error {
 	s.noting.Lock()
 	defer s.noting.Unlock()
@@ -327,6 +334,9 @@ func (s *Store) Remove(id uint64) error {
 	at := slices.IndexFunc(s.mu.groups, func(g *Group) bool { return g.id == id })
 	if at < 0 {
 		s.mu.Unlock()
+		if s.unnoted {
+			return s.noteLocked()
+		}
 		return fmt.Errorf("group %d: %w", id, fault.ErrMissing)
 	}
 	stream := s.mu.groups[at].stream
@@ -335,6 +345,7 @@ func (s *Store) Remove(id uint64) error {
 	s.mu.Unlock()
 	s.divide(len(s.Groups()))
 	s.log.Forget(stream)
+	s.unnoted = true
 	return s.noteLocked()
 }
 
