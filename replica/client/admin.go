@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/cleavestore/cleave/engine"
@@ -277,18 +278,27 @@ func (c *Client) anywhere(ctx context.Context, q *protocol.Change, final ...erro
 func (c *Client) Dropped() []uint64 { return slices.Collect(maps.Keys(c.routes.now.Load().dropped)) }
 
 // Introduce tells all nodes that are there of a node that joins. A node that is started later has
-// it from its description of the cluster.
+// it from its description of the cluster. The error says which nodes were not told; the others were.
 func (c *Client) Introduce(ctx context.Context, node uint64, address string) error {
 	q := &protocol.Change{What: protocol.Introduce, First: node, Text: address}
 	c.routes.update([]protocol.Peer{{Node: node, Address: address}}, nil)
-	for other := range c.routes.now.Load().links {
+	others := slices.Sorted(maps.Keys(c.routes.now.Load().links))
+	errs := make([]error, len(others))
+	var tasks sync.WaitGroup
+	places := make(chan struct{}, mostAsked)
+	for i, other := range others {
 		if other == node {
 			continue
 		}
-		c.reach(ctx, other)
-		if r, _ := c.ask(ctx, other, protocol.Alter, q.Append); r.err != nil || r.Err != nil {
-			return fmt.Errorf("node %d was not told of node %d: %w", other, node, errors.Join(r.err, r.Err))
-		}
+		places <- struct{}{}
+		tasks.Go(func() {
+			defer func() { <-places }()
+			c.reach(ctx, other)
+			if r, _ := c.ask(ctx, other, protocol.Alter, q.Append); r.err != nil || r.Err != nil {
+				errs[i] = fmt.Errorf("node %d was not told of node %d: %w", other, node, errors.Join(r.err, r.Err))
+			}
+		})
 	}
-	return nil
+	tasks.Wait()
+	return errors.Join(errs...)
 }

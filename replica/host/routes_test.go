@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -15,6 +16,7 @@ import (
 	"github.com/cleavestore/cleave/replica/host"
 	"github.com/cleavestore/cleave/replica/protocol"
 	"github.com/cleavestore/cleave/replica/serve"
+	"github.com/cleavestore/cleave/replica/transport"
 )
 
 const newRight = 1<<32 | 1<<20
@@ -144,6 +146,28 @@ func TestClientAddress(t *testing.T) {
 		}
 		_, err := c.Upsert(within(20*time.Second), "items", key, fmt.Appendf(nil, `{"id":"i","k":%q}`, r.KeyIn(0)))
 		must(t, err)
+		c.Close()
+		r.Close()
+	})
+}
+
+// TestIntroduce: a node that does not answer does not keep the others from being told of one that joins.
+func TestIntroduce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, c := open(t, 1)
+		r.Steady()
+		r.Kill(2)
+		for id := uint64(11); id < 16; id++ {
+			err := c.Introduce(within(time.Minute), id, fmt.Sprintf("node%d:1", id))
+			if err == nil || !strings.Contains(err.Error(), "node 2 was not told") || strings.Contains(err.Error(), "node 1 was") || strings.Contains(err.Error(), "node 3 was") {
+				t.Error(err)
+			}
+			for _, node := range []uint64{1, 3} {
+				if !slices.ContainsFunc(r.Node(node).Peers(), func(p transport.PeerStatus) bool { return p.Node == id }) {
+					t.Errorf("node %d does not know node %d", node, id)
+				}
+			}
+		}
 		c.Close()
 		r.Close()
 	})
