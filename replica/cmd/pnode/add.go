@@ -46,7 +46,7 @@ func (c *addCommand) Run(ctx context.Context, e *environment) error {
 		each, cancel := context.WithTimeout(ctx, 5*time.Second)
 		defer cancel()
 		if err = cl.Introduce(each, n.ID, n.Address); err != nil {
-			fmt.Fprintf(e.stderr, "%v: that node knows it when it is started again\n", err)
+			fmt.Fprintf(e.stderr, "%v\nThese know it when they are started again\n", err)
 		}
 	}
 	if c.Serve {
@@ -76,8 +76,11 @@ func addNode(dir string, n cluster.Node, replaces uint64) (*cluster.Cluster, *cl
 	}
 	if replaces != 0 {
 		old := d.Node(replaces)
-		if old == nil {
+		switch {
+		case old == nil:
 			return nil, nil, fmt.Errorf("there is no node %d that could be replaced", replaces)
+		case old.Gone:
+			return nil, nil, fmt.Errorf("node %d was replaced before, or is gone for good otherwise. Another node joins by: pnode add %s ADDRESS", replaces, dir)
 		}
 		n.Address, n.Region, n.Zone = cmp.Or(n.Address, old.Address), cmp.Or(n.Region, old.Region), cmp.Or(n.Zone, old.Zone)
 		old.Gone = true

@@ -266,6 +266,16 @@ func TestShowDrop(t *testing.T) {
 	}
 }
 
+// TestReplacedTwice: one node takes the place of another one, not two.
+func TestReplacedTwice(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "cluster")
+	command(t, "init", dir, "--addresses", "127.0.0.1:1,127.0.0.1:2")
+	command(t, "add", dir, "127.0.0.1:3", "--replaces", "2")
+	if status, _, errs := run(t, "add", dir, "127.0.0.1:4", "--replaces", "2"); status != 1 || !strings.Contains(errs, "node 2 was replaced before") {
+		t.Errorf("status %d: %s", status, errs)
+	}
+}
+
 // TestMoveRefused: what cannot be moved is refused before anything is changed.
 func TestMoveRefused(t *testing.T) {
 	g, err := topology.New(9, "c", partmap.Range{Min: partmap.MinEPK(), Max: partmap.MaxEPK()}, 1, 2, 3).Add(4, topology.Learner)
