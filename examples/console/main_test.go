@@ -4,12 +4,53 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
+	"os"
+	"os/exec"
 	"regexp"
+	"runtime"
+	"syscall"
 	"testing"
 	"time"
 )
+
+// programEnv makes the program of the tests be the example.
+const programEnv = "CLEAVE_TEST_CONSOLE"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(programEnv) != "" {
+		main()
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// TestTerminated: SIGTERM ends the program in order, and its store is removed.
+func TestTerminated(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("no process can be sent SIGTERM")
+	}
+	dir := t.TempDir()
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-addr", "127.0.0.1:0")
+	cmd.Env = append(os.Environ(), programEnv+"=1", "TMPDIR="+dir)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	_, err = bufio.NewReader(out).ReadString('\n')
+	if err := errors.Join(err, cmd.Process.Signal(syscall.SIGTERM)); err != nil {
+		t.Error(err)
+	}
+	err = cmd.Wait()
+	if left, readErr := os.ReadDir(dir); err != nil || readErr != nil || len(left) != 0 {
+		t.Errorf("%v, left %v, %v", err, left, readErr)
+	}
+}
 
 // TestRun runs the program until its page shows a split.
 func TestRun(t *testing.T) {
