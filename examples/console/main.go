@@ -44,6 +44,9 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 		}
 		return err
 	}
+	if flags.NArg() > 0 {
+		return fmt.Errorf("%q: flags only", flags.Arg(0))
+	}
 	dir, err := os.MkdirTemp("", "console")
 	if err != nil {
 		return err

@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"regexp"
 	"runtime"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -49,6 +50,15 @@ func TestTerminated(t *testing.T) {
 	err = cmd.Wait()
 	if left, readErr := os.ReadDir(dir); err != nil || readErr != nil || len(left) != 0 {
 		t.Errorf("%v, left %v, %v", err, left, readErr)
+	}
+}
+
+// TestArguments: what is no flag is refused, since the flags behind it would not count.
+func TestArguments(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := run(ctx, []string{"store", "-addr", "127.0.0.1:0"}, io.Discard); err == nil || !strings.Contains(err.Error(), `"store": flags only`) {
+		t.Error(err)
 	}
 }
 

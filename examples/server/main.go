@@ -66,6 +66,9 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 		}
 		return err
 	}
+	if flags.NArg() > 0 {
+		return fmt.Errorf("%q: flags only", flags.Arg(0))
+	}
 	if cfg.dir == "" {
 		if cfg.dir, err = os.MkdirTemp("", "notes"); err != nil {
 			return err

@@ -332,3 +332,12 @@ func TestDebug(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// TestArguments: what is no flag is refused, since the flags behind it would not count.
+func TestArguments(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := run(ctx, []string{"store", "-addr", "127.0.0.1:0"}, io.Discard); err == nil || !strings.Contains(err.Error(), `"store": flags only`) {
+		t.Error(err)
+	}
+}
