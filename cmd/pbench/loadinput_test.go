@@ -65,7 +65,7 @@ func TestLoadContainer(t *testing.T) {
 	s.do(t, cli.ExitUsage, load("--item-limit", "4MiB")...)
 	s.do(t, cli.ExitUsage, load("--batch-limit", "5MiB")...)
 	s.do(t, cli.ExitUsage, load("--unique-key", "mail")...)
-	wants(t, s.errOut.String(), "--unique-key: ")
+	wants(t, s.errOut.String(), `--unique-key: unique key: path "mail": each step must begin with a slash`)
 	flags := []string{"--ttl", "24h", "--unique-key", "/mail,/phone", "--unique-key", "/name", "--throughput", "4000",
 		"--item-limit", "3MiB", "--logical-partition-limit", "1GiB", "--batch-limit", "4MiB"}
 	s.do(t, cli.ExitOK, load(flags...)...)

@@ -18,6 +18,7 @@ import (
 	"github.com/cleavestore/cleave/internal/humanize"
 	"github.com/cleavestore/cleave/internal/jsondoc"
 	"github.com/cleavestore/cleave/internal/measure"
+	"github.com/cleavestore/cleave/internal/uniquekey"
 	"github.com/cleavestore/cleave/internal/workload"
 	"github.com/cleavestore/cleave/partmap"
 )
@@ -273,15 +274,8 @@ func CheckNewContainer(name string, def ContainerDef) error {
 	if def.BatchBytes > maxTransactionBytes {
 		return Usagef("--batch-limit: at most %s", humanize.Bytes(int64(maxTransactionBytes)))
 	}
-	for _, paths := range def.UniqueKeys {
-		if len(paths) > maxUniquePaths || len(def.UniqueKeys) > maxUniqueKeys {
-			return Usagef("--unique-key: at most %d, of %d paths each", maxUniqueKeys, maxUniquePaths)
-		}
-		for _, path := range paths {
-			if _, err := jsondoc.Compile([]string{path}); err != nil {
-				return cli.Usage(fmt.Errorf("--unique-key: %w", err))
-			}
-		}
+	if _, err := uniquekey.Compile(def.UniqueKeys); err != nil {
+		return cli.Usage(fmt.Errorf("--unique-key: %w", err))
 	}
 	return nil
 }
@@ -291,8 +285,6 @@ const (
 	maxPartitions       = 1 << 16
 	MaxItemBytes        = 3 << 20
 	maxTransactionBytes = 4 << 20
-	maxUniqueKeys       = 10
-	maxUniquePaths      = 16
 )
 
 // argumentError makes a refused option wrong usage.
