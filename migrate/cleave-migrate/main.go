@@ -68,7 +68,12 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	f.StringVar(&c.id, "id", "", "sqlite: `columns` whose values, joined by |, are the id; the primary key if it is not given")
 	f.StringVar(&c.json, "json", "", "sqlite: `columns` that hold JSON, which becomes part of the document")
 	f.StringVar(&c.integers, "integers", "text", "sqlite: what integers beyond 2^53 become, which queries could not tell apart: text or number")
+	f.SetOutput(io.Discard) // the usage of this program is not that of pinspect, which shows its errors
 	if err := f.Parse(args); err != nil {
+		if errors.Is(err, flag.ErrHelp) {
+			f.SetOutput(os.Stderr)
+			f.Usage()
+		}
 		return err
 	}
 	if f.NArg() != 1 {

@@ -386,6 +386,10 @@ func TestPinspect(t *testing.T) {
 	for from, source := range map[string][]string{"bbolt": {myBolt, "--with", "bucket=users"}, "badger": {myBadger}} {
 		dir := filepath.Join(work, from)
 		args := append([]string{"import", "--from", from, "--db", dir, "--container", "users", "--partition-key", "/tenant", "--with", "key=tenant"}, source...)
+		out, err := pinspect(append(args, "--with", "nothing=x")...)
+		if err == nil || !strings.Contains(out, "not defined: -nothing") || strings.Contains(out, "Usage of") {
+			t.Errorf("%s: a --with that there is not: %v\n%s", from, err, out)
+		}
 		if out, err := pinspect(args...); err == nil || !strings.Contains(out, `key "b/bad": the value is no JSON object`) {
 			t.Errorf("%s: %v\n%s", from, err, out)
 		}
