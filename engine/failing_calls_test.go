@@ -280,3 +280,42 @@ func TestOneFileFails(t *testing.T) {
 		must(t, s.o.check(s.db, func(h *history) int { return len(h.writes) }))
 	}
 }
+
+// TestSnapshotOfFailedStore: a store that has failed serves snapshots, which show what was acknowledged
+// and not what has failed, and hold nothing once they are closed.
+func TestSnapshotOfFailedStore(t *testing.T) {
+	faulty := vfs.NewFaulty(vfs.NewMem())
+	db, c := openStore(t, testOptions(faulty), ContainerDef{PartitionKey: []string{"/k"}, MinPartitions: 2})
+	keys := keyOfEachPartition(c)
+	put := func(key PartitionKey, id string) error {
+		return second(c.Upsert(t.Context(), fmt.Appendf(nil, `{"id":%q,"k":%v}`, id, key), nil))
+	}
+	for _, key := range keys {
+		must(t, put(key, "1"))
+	}
+	faulty.SetHook(func(call vfs.Call) error {
+		if call.Op == vfs.OpSync {
+			return syscall.EIO
+		}
+		return nil
+	})
+	if err := put(keys[1], "2"); !errors.Is(err, ErrOutcomeUnknown) {
+		t.Fatalf("a write that is not synced: %v", err)
+	}
+	s, err := c.Snapshot(t.Context())
+	must(t, err)
+	items, err := collectItems(s.ScanAll(t.Context(), nil))
+	if err != nil || len(items) != len(keys) {
+		t.Errorf("%d items, %v", len(items), err)
+	}
+	for _, key := range keys {
+		must(t, second(s.Read(t.Context(), key, "1")))
+	}
+	if _, err := s.Read(t.Context(), keys[1], "2"); err != ErrNotFound {
+		t.Errorf("the write that has failed: %v", err)
+	}
+	must(t, s.Close())
+	if held := db.Stats().Holders; len(held) != 0 {
+		t.Errorf("%v", held)
+	}
+}

@@ -21,7 +21,7 @@ type Snapshot struct {
 	c            *Container
 	seq          uint64
 	installEpoch uint64        // installations in the container when it was taken
-	cuts         []cut         // of a replicated container: one for each partition, in key-space order; nil: seq holds
+	cuts         []cut         // one for each partition, in key-space order; nil: seq holds
 	past         lifetime.Past // which items have expired; the zero Past: by the clock
 	admission    admission     // mayPass: of a transaction, which was admitted when it began
 	by           pins.Reader
@@ -32,7 +32,9 @@ type Snapshot struct {
 }
 
 // Snapshot takes a snapshot of the container. It waits for writes that have
-// their place in the order and are not yet durable.
+// their place in the order and are not yet durable. Where they cannot become durable,
+// since the store has failed or the disk is full, it sees each physical partition as
+// reads saw it then.
 func (c *Container) Snapshot(ctx context.Context) (*Snapshot, error) {
 	begin := c.db.watch("snapshot", c.name)
 	s, err := inNewest(c, func(c *Container) (*Snapshot, error) { return c.snapshot(ctx, pins.Snapshot) })
@@ -74,11 +76,15 @@ func (c *Container) snapshot(ctx context.Context, by pins.Reader) (*Snapshot, er
 	for i := 0; i < len(parts) && err == nil; i++ {
 		err = parts[i].Publish(s.seq)
 	}
-	if err != nil {
-		db.env.Pins.Release(s.pin)
+	if err == nil {
+		return s, nil
+	}
+	db.env.Pins.Release(s.pin)
+	if by != pins.Snapshot {
 		return nil, err
 	}
-	return s, nil
+	s.seq = 0
+	return s, s.takeCuts(c.routing.Load())
 }
 
 // Seq returns the sequence of the newest write that the snapshot can show.
@@ -104,33 +110,40 @@ func (s *Snapshot) Close() error {
 
 // release releases what the snapshot pins.
 func (s *Snapshot) release() {
-	if !s.c.def.Replicated {
+	if s.cuts == nil {
 		s.c.db.env.Pins.Release(s.pin)
 	}
+	s.releaseCuts()
+}
+
+func (s *Snapshot) releaseCuts() {
 	for _, cut := range s.cuts {
 		s.c.db.env.Pins.Release(cut.pin)
 	}
 }
 
-// cut is the sequence at which a snapshot sees a physical partition of a replicated
-// container, where each partition has its own sequences.
+// cut is the sequence at which a snapshot sees a physical partition: of a replicated
+// container, where each partition has its own sequences, or where not all that has its place in
+// the order may be shown.
 type cut struct {
 	end          partmap.EPK // of its range
 	pin          pins.Pin
 	installEpoch uint64
 }
 
-// takeCuts takes a snapshot of a replicated container, of the partitions that it has, or of those that have replaced them.
+// takeCuts takes a snapshot partition by partition, of those that the container has, or of those that have replaced them.
 func (s *Snapshot) takeCuts(rt *routing) error {
 	for _, p := range rt.parts {
 		c, _, err := p.takeCut(s.by)
-		if err != nil {
-			s.release()
+		if err != nil && s.by == pins.Snapshot {
+			c.pin = s.c.db.env.Pins.Take(s.by, p.Visible.Load, s.c.db.opts.clock())
+		} else if err != nil {
+			s.releaseCuts()
 			return err
 		}
 		s.cuts = append(s.cuts, c)
 		if s.seq = max(s.seq, c.pin.Seq); p.Dropped.Load() { // before the cut was pinned its successors may have dropped what it sees
-			s.release()
+			s.releaseCuts()
 			if s.cuts, s.seq = nil, 0; s.c.dropped.Load() {
 				return s.c.gone()
 			}
