@@ -81,7 +81,8 @@ func forgeSegments(t *testing.T, mem *vfs.Mem, kind segment.SectionKind, change 
 				f.FooterCRC = sums[path.Join(path.Dir(name), manifest.SegmentName(f.Number))]
 			}
 		}
-		b, err = manifest.Encode(manifest.PartitionKind, 1, &files)
+		generation, _ := manifest.ParseName(path.Base(name))
+		b, err = manifest.Encode(manifest.PartitionKind, generation, &files)
 		must(t, err)
 		must(t, mem.WriteFile(name, b))
 	}

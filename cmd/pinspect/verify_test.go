@@ -156,7 +156,8 @@ func TestVerifyReportsWhatIsMissingOrStrange(t *testing.T) {
 		check(t, err)
 		check(t, manifest.Decode(name, manifest.PartitionKind, data, &m))
 		m.Runs, m.Floor = nil, 1<<40
-		data, err = manifest.Encode(manifest.PartitionKind, 1, &m)
+		generation, _ := manifest.ParseName(filepath.Base(name))
+		data, err = manifest.Encode(manifest.PartitionKind, generation, &m)
 		check(t, err)
 		check(t, os.WriteFile(filepath.Join(dir, name), data, 0o600))
 		return segment

@@ -5,7 +5,7 @@
 // A manifest file holds one generation: the whole state, or an edit of an older generation,
 // its base.
 //
-//	cleave-manifest partition 1 <crc32c, 8 hex> <length, decimal>\n
+//	cleave-manifest partition 2 <n> 0 00000000 <crc32c, 8 hex> <length, decimal>\n
 //	cleave-manifest store 3 <n> <base> <crc32c of the base> <crc32c> <length>\n
 //	<length bytes of JSON>
 //
@@ -17,8 +17,7 @@
 // checksum of the base is then 0. Format 3 has limits of logical
 // partitions, format 4 ranges that are absent, format 5 composite indexes, format 6 keys
 // of version 1, and format 7 containers whose default time to live can be changed; without them a generation is written in format 2, which is the same otherwise.
-// In format 1 the manifest of a store is whole, and its first
-// line is like that of a partition.
+// In format 1 a manifest is whole, and its first line has no n and no base.
 //
 //	MANIFEST-0000000007   whole                   310 KB
 //	MANIFEST-0000000391   edit of 7, <its crc>     34 KB
@@ -36,7 +35,7 @@
 //     sync of the directory fails the outcome is unknown: this Dir refuses
 //     further writes with fault.ErrOutcomeUnknown and its owner deletes no
 //     file until the store is opened again.
-//  4. A manifest of a store contains its generation, which is higher than that of its base. An
+//  4. A manifest contains its generation, which is higher than that of its base. An
 //     edit names its base by number and checksum, and the name of the base is durable before
 //     the edit is written. All files of a chain are of one store. The containers and partitions
 //     of an edit rise by number.
@@ -92,10 +91,10 @@ import (
 const Format = 7
 
 // PartitionFormat is the version of the partition manifests that this program writes.
-const PartitionFormat = 1
+const PartitionFormat = 2
 
 const (
-	editFormat      = 2 // of store manifests: any generation may be an edit
+	editFormat      = 2 // says its generation; that of a store may be an edit
 	limitsFormat    = 3 // with limits of logical partitions
 	absentFormat    = 4 // with ranges that are absent
 	compositeFormat = 5 // with composite indexes
@@ -125,7 +124,7 @@ func StoreFormat(containers []Container, partitions []Partition) int {
 	return editFormat
 }
 
-// formatOf returns the version in which a store manifest or an edit of one is written.
+// formatOf returns the version in which a manifest or an edit of one is written.
 func formatOf(v any) int {
 	switch v := v.(type) {
 	case *Store:
@@ -133,7 +132,7 @@ func formatOf(v any) int {
 	case *Edit:
 		return StoreFormat(v.Containers, v.Partitions)
 	}
-	return editFormat
+	return PartitionFormat
 }
 
 // MaxBytes bounds the size of a manifest that Load reads, with all that it builds on.
@@ -189,10 +188,7 @@ func encode(kind Kind, generation uint64, base link, v any) (data []byte, sum ui
 	if err != nil {
 		return nil, 0, fmt.Errorf("manifest: %w", err)
 	}
-	head := fmt.Sprintf("%s %s %d", magic, kind, PartitionFormat)
-	if kind == StoreKind {
-		head = fmt.Sprintf("%s %s %d %d %d %08x", magic, kind, formatOf(v), generation, base.generation, base.sum)
-	}
+	head := fmt.Sprintf("%s %s %d %d %d %08x", magic, kind, formatOf(v), generation, base.generation, base.sum)
 	sum = checksum(head, body)
 	return append(fmt.Appendf(nil, "%s %08x %d\n", head, sum, len(body)), body...), sum, nil
 }
@@ -271,6 +267,9 @@ func parse(file string, kind Kind, data []byte, generation uint64) (sum uint32, 
 		}
 		if generation != 0 && itself != generation {
 			return refuse(0, "generation %d in the place of generation %d", itself, generation)
+		}
+		if kind == PartitionKind && base != (link{}) {
+			return refuse(0, "an edit of generation %d in the place of a partition", base.generation)
 		}
 	}
 	return sum, base, body, nil

@@ -88,6 +88,64 @@ func TestStoreLoad(t *testing.T) {
 	}
 }
 
+// TestOlderContent: a generation in the place of a newer one is damage, in every directory.
+func TestOlderContent(t *testing.T) {
+	for kind, v := range map[Kind]any{StoreKind: sample(1), PartitionKind: sampleFiles()} {
+		m := vfs.NewMem()
+		d := NewDir(m, ".", kind)
+		mustStore(t, d, v)
+		older, err := m.ReadFile(Name(1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		older = bytes.Clone(older)
+		mustStore(t, d, v)
+		if err := m.WriteFile(Name(2), older); err != nil {
+			t.Fatal(err)
+		}
+		var damage *fault.CorruptionError
+		if err := NewDir(m, ".", kind).Load(v); !errors.As(err, &damage) || damage.File != m.Path(Name(2)) {
+			t.Errorf("%s: %v", kind, err)
+		}
+	}
+}
+
+// TestPartitionEdit: the manifest of a partition is whole.
+func TestPartitionEdit(t *testing.T) {
+	m := vfs.NewMem()
+	d := NewDir(m, ".", PartitionKind)
+	mustStore(t, d, sampleFiles())
+	data, _, err := encode(PartitionKind, 2, d.chain[0], sampleFiles())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := m.WriteFile(Name(2), data); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Load(new(Files)); !errors.Is(err, fault.ErrCorrupt) {
+		t.Errorf("an edit: %v", err)
+	}
+}
+
+// TestPartitionFormat1: the manifest of a partition in format 1, which did not say its generation, is read.
+func TestPartitionFormat1(t *testing.T) {
+	body := `{"store_id":"010203000000000000000000000000ff","partition":1,"flushed_seq":7,"floor":1,"runs":[]}`
+	data := fmt.Appendf(nil, "cleave-manifest partition 1 %08x %d\n%s", checksum("cleave-manifest partition 1", []byte(body)), len(body), body)
+	m := vfs.NewMem()
+	if err := m.WriteFile(Name(9), data); err != nil {
+		t.Fatal(err)
+	}
+	d := NewDir(m, ".", PartitionKind)
+	var got Files
+	if err := d.Load(&got); err != nil || got.FlushedSeq != 7 {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	mustStore(t, d, &got)
+	if data, err := m.ReadFile(Name(10)); err != nil || !bytes.HasPrefix(data, []byte("cleave-manifest partition 2 10 ")) {
+		t.Errorf("the next generation: %.40q, %v", data, err)
+	}
+}
+
 // TestFlippedBits changes each bit of a manifest: no change may go unseen.
 func TestFlippedBits(t *testing.T) {
 	data, err := Encode(StoreKind, 1, sample(7))
