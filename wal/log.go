@@ -154,12 +154,12 @@ const keptBufferBytes = 4 << 20
 
 // Create starts a new file behind the files that Recover found. Before that the manifest
 // must note their lengths (Recovery.Closed). nextSeq is the first sequence that Append
-// gives out.
+// gives out; 0 stands for 1. The zero Recovery is that of a log without files.
 func Create(fs vfs.FS, dir string, rec *Recovery, nextSeq uint64, o Options) (*Log, error) {
 	l := &Log{fs: fs, dir: dir, opts: o.withDefaults(), dropped: rec.Dropped}
-	l.lastSeq.Store(nextSeq - 1)
+	l.lastSeq.Store(max(nextSeq, 1) - 1)
 	l.group.init()
-	l.maker.init(l, rec.NextFile)
+	l.maker.init(l, max(rec.NextFile, 1))
 	l.live.init(rec)
 	if err := l.maker.adopt(rec.First); err != nil {
 		return nil, err

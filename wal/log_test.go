@@ -464,3 +464,19 @@ func TestTypeString(t *testing.T) {
 		}
 	}
 }
+
+// TestCreateOfNothing: a log that is begun with the zero Recovery, and without a first sequence, is found by the next
+// open.
+func TestCreateOfNothing(t *testing.T) {
+	fs, o := newMem(t), smallOptions(1)
+	l, err := Create(fs, logDir, new(Recovery), 0, o)
+	must(t, err)
+	e, pos := put(t, l, 3, "x")
+	must(t, l.Wait(pos, true))
+	mustClose(t, l, new(State))
+	got, rec := mustReplay(t, fs, State{}, o)
+	wantEntries(t, got, []entry{e})
+	if e.seq != 1 || rec.Begins() != 1 {
+		t.Errorf("sequence %d, the log begins with file %d", e.seq, rec.Begins())
+	}
+}
