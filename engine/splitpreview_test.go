@@ -30,7 +30,7 @@ func TestPreviewSplit(t *testing.T) {
 	if err != nil || !strings.HasPrefix(given.At, "1000") || given.LeftBytes+given.RightBytes != best.LeftBytes+best.RightBytes || given.LeftBytes >= best.LeftBytes {
 		t.Errorf("at 10: %+v, %v; the best is %+v", given, err, best)
 	}
-	for at, want := range map[string]error{"zz": ErrInvalid, "FF": ErrInvalid} {
+	for at, want := range map[string]error{"zz": ErrInvalid, "40": ErrRefused, "FF": ErrInvalid} {
 		if _, err := c.PreviewSplit(ctx, id, &SplitOptions{At: at}); !errors.Is(err, want) {
 			t.Errorf("at %s: %v", at, err)
 		}

@@ -81,13 +81,9 @@ func join(left, right partmap.Range) (partmap.Range, error) {
 
 // Boundary returns the EPK as a boundary between keys of this many levels: as
 // wide as its whole levels need, so that it prints as the service prints it.
-// One that distinguishes more than such keys can is refused, and so is one above
-// all keys.
+// One that distinguishes more than such keys can is refused.
 func Boundary(at partmap.EPK, levels int) (partmap.EPK, error) {
 	b := bytes.TrimRight(at.Bytes(), "\x00")
-	if len(b) > 0 && b[0] >= endOfKeys {
-		return at, refuse(OutsideRange)
-	}
 	if len(b) > levelBytes*levels {
 		return at, refuse(TooFine)
 	}
@@ -96,7 +92,13 @@ func Boundary(at partmap.EPK, levels int) (partmap.EPK, error) {
 	return partmap.EPKFromBytes(wide)
 }
 
-const (
-	levelBytes = 16
-	endOfKeys  = 0x40 // the first byte of all keys is below
-)
+const levelBytes = 16
+
+// AmongKeys refuses a boundary above all keys, of which the first byte is below 0x40: no key could
+// lie behind it.
+func AmongKeys(at partmap.EPK) error {
+	if b := at.Bytes(); len(b) > 0 && b[0] >= 0x40 {
+		return refuse(OutsideRange)
+	}
+	return nil
+}

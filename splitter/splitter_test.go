@@ -150,11 +150,11 @@ func TestBoundary(t *testing.T) {
 		t.Errorf("inside a first level: %v, %v", got, err)
 	}
 	for _, at := range []partmap.EPK{epk(0x40 << 56), epk(0xFE<<56, 1), partmap.MaxEPK()} {
-		if _, err := Boundary(at, 3); reasonOf(err) != OutsideRange {
+		if err := AmongKeys(at); reasonOf(err) != OutsideRange {
 			t.Errorf("%v, above all keys: %v", at, err)
 		}
 	}
-	if _, err := Boundary(epk(1, 0x40<<56), 3); err != nil {
+	if err := AmongKeys(epk(1, 0x40<<56)); err != nil {
 		t.Errorf("above all second levels: %v", err)
 	}
 }

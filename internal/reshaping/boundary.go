@@ -81,5 +81,8 @@ func boundary(f *lsm.Family, rng partmap.Range, at partmap.EPK, free bool) (part
 			return floor, nil
 		}
 	}
+	if err := splitter.AmongKeys(at); err != nil {
+		return at, err
+	}
 	return splitter.Boundary(at, f.Levels)
 }

@@ -85,8 +85,12 @@ func (g *Group) ProposeSplit(at string, right uint64) error {
 		return ErrNotLeader
 	}
 	s := &command.Split{Right: right, At: at}
-	if _, err := g.boundary(s); err != nil {
+	b, err := g.boundary(s)
+	if err != nil {
 		return err
+	}
+	if err = splitter.AmongKeys(b); err != nil { // entries of older programs are not judged by that
+		return fmt.Errorf("split of group %d at %.64s: %w: %w", g.cfg.Log.ID(), at, ErrRange, err)
 	}
 	return g.proposeControl(&command.Control{Split: s})
 }

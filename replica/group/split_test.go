@@ -106,7 +106,7 @@ func TestSplit(t *testing.T) {
 		t.Fatalf("%v items on the sides", sides)
 	}
 	for what, err := range map[string]error{
-		"no boundary": r.g.ProposeSplit("", 99), "at the end": r.g.ProposeSplit(at, 99), "outside": r.g.ProposeSplit("FE", 99),
+		"no boundary": r.g.ProposeSplit("", 99), "at the end": r.g.ProposeSplit(at, 99), "outside": r.g.ProposeSplit("FE", 99), "above all keys": right.g.ProposeSplit("40", 99),
 		"too fine": r.g.ProposeSplit("0000000000000000000000000000000001", 99), "no id": r.g.ProposeSplit(middle(r.g), 0), "own id": r.g.ProposeSplit(middle(r.g), 1),
 	} {
 		if !errors.Is(err, ErrRange) {
