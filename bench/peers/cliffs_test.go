@@ -41,6 +41,8 @@ var cliffsOnSQLite = map[string]string{
 	"group-of-sums":  `SELECT {g}, sum({u}) FROM docs GROUP BY {g} LIMIT 10`,
 	"group-of-two":   `SELECT {g}, {state}, count(*) FROM docs GROUP BY {g}, {state} LIMIT 10`,
 	"distinct":       `SELECT DISTINCT {u} FROM docs LIMIT 10`,
+	"value-absent":   `SELECT {absent} FROM docs WHERE {absent} IS NOT NULL LIMIT 10`,
+	"value-order":    `SELECT {note} FROM docs WHERE {note} IS NOT NULL ORDER BY {note} LIMIT 10`,
 	"offset":         `SELECT body FROM docs ORDER BY {u} LIMIT 10 OFFSET {n}`,
 
 	"range-pages":             `SELECT body FROM docs WHERE {u} > 10`,
@@ -61,7 +63,7 @@ var cliffsOnSQLite = map[string]string{
 
 // cliffIndexes are the indexes of SQLite: for each shape the one that suits it.
 var cliffIndexes = []string{
-	"{u}", "{name}", "{note}, {u}", "{half}, {u}", "{half}, {u} DESC", "{country}, {state}, {u}", "{g}, {u}", "{g}, {state}", "{half}, {g}",
+	"{u}", "{name}", "{absent}", "{note}, {u}", "{half}, {u}", "{half}, {u} DESC", "{country}, {state}, {u}", "{g}, {u}", "{g}, {state}", "{half}, {g}",
 }
 
 // cliffTime is the time spent on repeating one query.

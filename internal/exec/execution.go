@@ -116,7 +116,11 @@ func (e *Execution) planBy(policy *index.Compiled, groups *query.Grouper) {
 	if policy != nil {
 		p := planner{policy: policy}
 		look := &lookup{policy: policy}
-		look.plan, look.exact = p.plan(e.Select.Where, false)
+		where, value := e.Select.Where, e.valuePath(policy)
+		if value != nil && len(e.Select.OrderBy) == 0 && e.bounded() {
+			where = &query.Filter{Op: query.And, Sub: []*query.Filter{where, {Op: query.Exists, Path: value}}}
+		}
+		look.plan, look.exact = p.plan(where, false)
 		look.composites = p.names
 		e.counts = groups != nil && e.countable(policy, groups) && look.exact
 		var first []query.Order
@@ -132,7 +136,11 @@ func (e *Execution) planBy(policy *index.Compiled, groups *query.Grouper) {
 			e.ordered = e.compositeOrder(policy, look.exact)
 		}
 		if len(first) > 0 && e.ordered == nil {
-			if e.ordered = e.orderSpan(policy, first); e.ordered != nil && !e.ordered.all && !e.ordered.elements {
+			e.ordered = e.orderSpan(policy, first)
+			if e.ordered != nil && value != nil && indexPath(value) == e.ordered.path {
+				e.ordered.all = false
+			}
+			if e.ordered != nil && !e.ordered.all && !e.ordered.elements {
 				e.ordered.rest = look.plan.without(e.ordered.span)
 			}
 		}
@@ -140,6 +148,19 @@ func (e *Execution) planBy(policy *index.Compiled, groups *query.Grouper) {
 			e.look = look
 		}
 	}
+}
+
+// valuePath returns the path of which the results are bare values: a document without a value there
+// has no result. nil: there is none, all documents have a value, or the index does not tell.
+func (e *Execution) valuePath(policy *index.Compiled) query.Path {
+	if !e.Select.Value || e.Select.Grouped() || e.Select.Columns[0].Path.String() == "/id" {
+		return nil
+	}
+	path := e.Select.Columns[0].Path
+	if scalars, containers := policy.Covers(indexPath(path)); !scalars || !containers {
+		return nil
+	}
+	return path
 }
 
 // scans says whether documents must be read one by one to find the results.

@@ -79,6 +79,8 @@ func Cliffs(n int) []Cliff {
 		{Name: "group-of-sums", Text: `SELECT TOP 10 c.g, SUM(c.u) AS u FROM c GROUP BY c.g`, Share: 4 * some},
 		{Name: "group-of-two", Text: `SELECT TOP 10 c.g, c.state, COUNT(1) AS n FROM c GROUP BY c.g, c.state`, Share: 4 * some},
 		{Name: "distinct", Text: `SELECT DISTINCT TOP 10 c.u FROM c`, Share: some},
+		{Name: "value-absent", Text: `SELECT TOP 10 VALUE c.absent FROM c`, Share: some},
+		{Name: "value-order", Text: `SELECT TOP 10 VALUE c.note FROM c ORDER BY c.note`, Share: some},
 		{Name: "offset", Text: fmt.Sprintf(`SELECT * FROM c ORDER BY c.u OFFSET %d LIMIT 10`, n), Share: 2},
 
 		{Name: "range-pages", Text: `SELECT * FROM c WHERE c.u > 10`, Page: 100, Share: 2},
