@@ -50,6 +50,7 @@ var cliffsOnSQLite = map[string]string{
 	"contains-pages":          `SELECT body FROM docs WHERE instr({name}, '7 of') > 0`,
 	"absent-pages":            `SELECT body FROM docs WHERE {note} IS NULL`,
 	"order-pages":             `SELECT body FROM docs ORDER BY {u}`,
+	"order-alike-pages":       `SELECT body FROM docs WHERE {u} < {n}/10 ORDER BY {url}`,
 	"order-contains-pages":    `SELECT body FROM docs WHERE instr({name}, '7 of') > 0 ORDER BY {u}`,
 	"order-two-pages":         `SELECT body FROM docs ORDER BY {half}, {u}`,
 	"order-two-falling-pages": `SELECT body FROM docs ORDER BY {half}, {u} DESC`,
@@ -63,7 +64,7 @@ var cliffsOnSQLite = map[string]string{
 
 // cliffIndexes are the indexes of SQLite: for each shape the one that suits it.
 var cliffIndexes = []string{
-	"{u}", "{name}", "{absent}", "{note}, {u}", "{half}, {u}", "{half}, {u} DESC", "{country}, {state}, {u}", "{g}, {u}", "{g}, {state}", "{half}, {g}",
+	"{u}", "{name}", "{url}", "{absent}", "{note}, {u}", "{half}, {u}", "{half}, {u} DESC", "{country}, {state}, {u}", "{g}, {u}", "{g}, {state}", "{half}, {g}",
 }
 
 // cliffTime is the time spent on repeating one query.

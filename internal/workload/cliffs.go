@@ -39,6 +39,7 @@ type Cliff struct {
 //	country  one of 40, some with many documents
 //	state    one of 10
 //	note     40 % of the documents have one
+//	url      a text that no other document has, with the same first 65 bytes
 func CliffDocument(dst []byte, i, n int) []byte {
 	u := scramble(uint64(i), 40) % 1_000_000_007
 	country := min(u%40, u/40%40)
@@ -48,7 +49,8 @@ func CliffDocument(dst []byte, i, n int) []byte {
 		dst = append(append(dst, `,"note":"`...), strconv.FormatUint(u, 36)...)
 		dst = append(dst, '"')
 	}
-	return append(dst, `,"text":"what the queries read, and none asks for: it makes the document about as long as a small one is"}`...)
+	dst = fmt.Appendf(dst, `,"url":"https://store.example.com/tenants/northern-europe/documents/byno/%d"`, u)
+	return append(dst, `,"text":"read, and not asked for"}`...)
 }
 
 // Cliffs returns the shapes for n documents.
@@ -88,6 +90,8 @@ func Cliffs(n int) []Cliff {
 		{Name: "contains-pages", Text: `SELECT * FROM c WHERE CONTAINS(c.name, '7 of')`, Page: 100, Share: 2},
 		{Name: "absent-pages", Text: `SELECT * FROM c WHERE NOT IS_DEFINED(c.note)`, Page: 100, Share: 2},
 		{Name: "order-pages", Text: `SELECT * FROM c ORDER BY c.u`, Page: 100, Share: 2},
+		// Terms do not tell the order of strings that begin alike: each page reads all documents (docs/queries.md).
+		{Name: "order-alike-pages", Text: fmt.Sprintf(`SELECT * FROM c WHERE c.u < %d ORDER BY c.url`, n/10), Page: 100, Share: float64(n) / 500},
 		{Name: "order-contains-pages", Text: `SELECT * FROM c WHERE CONTAINS(c.name, '7 of') ORDER BY c.u`, Page: 100, Share: 2},
 		{Name: "order-two-pages", Text: `SELECT * FROM c ORDER BY c.half, c.u`, Page: 100, Share: 2, Composite: `/half,/u`},
 		{Name: "order-two-falling-pages", Text: `SELECT * FROM c ORDER BY c.half, c.u DESC`, Page: 100, Share: 2, Composite: `/half,/u desc`},
