@@ -103,7 +103,7 @@ func (r *reopenReport) print(w io.Writer) {
 	row := func(name string, d durations) {
 		t.Row(name, harness.FormatMillis(d.P50), harness.FormatMillis(d.Max), harness.Plural(len(d.Each), "time"))
 	}
-	t.Row("open, the first time", "", harness.FormatMillis(r.First), "with what a killed process left")
+	t.Row("open, the first time", "", harness.FormatMillis(r.First), "with the recovery, if the store was not closed")
 	row("open", r.Open)
 	row("read a document", r.Read)
 	row("close", r.Close)

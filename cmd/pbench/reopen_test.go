@@ -21,7 +21,7 @@ func TestReopen(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	s.do(t, cli.ExitOK, "reopen", "--db", dir, "--count", "1")
-	wants(t, s.out.String(), "open, the first time", "read a document", "1 time")
+	wants(t, s.out.String(), "open, the first time", "with the recovery, if the store was not closed", "read a document", "1 time")
 	s.do(t, cli.ExitUsage, "reopen", "--db", dir, "--count", "0")
 	s.do(t, cli.ExitOK, "run", "--db", dir, "--workload", "read", "--closed", "--ops", "50", "--warmup", "0s") // it is whole
 }
