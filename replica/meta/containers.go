@@ -11,6 +11,7 @@ import (
 
 	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/replica/cluster"
+	"github.com/cleavestore/cleave/replica/placement"
 	"github.com/cleavestore/cleave/replica/topology"
 )
 
@@ -178,7 +179,8 @@ type Picture struct {
 	Containers []cluster.Container // that were made, or changed, while the cluster ran
 	Dropped    []Dropped
 	Groups     []*topology.Group
-	Planner    topology.NodeID // the node that plans; 0: none
+	Steps      []placement.Step // that are to be carried out
+	Planner    topology.NodeID  // the node that plans; 0: none
 }
 
 // Picture reads what is in the store now.
@@ -212,6 +214,9 @@ func (s *Store) Picture(ctx context.Context) (p Picture, err error) {
 			g, failed := decodeGroup(kv)
 			p.Groups = append(p.Groups, g)
 			return failed
+		},
+		"steps": func(kv *mvccpb.KeyValue) error {
+			return showStep(kv, func(s placement.Step) { p.Steps = append(p.Steps, s) })
 		},
 	} {
 		if _, err = s.list(ctx, kind, take); err != nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/cleavestore/cleave/replica/client"
 	"github.com/cleavestore/cleave/replica/cluster"
 	"github.com/cleavestore/cleave/replica/meta"
+	"github.com/cleavestore/cleave/replica/placement"
 	"github.com/cleavestore/cleave/replica/topology"
 	"github.com/cleavestore/cleave/replica/transport"
 )
@@ -28,6 +29,9 @@ const storeTime = 5 * time.Second
 // leaseTime is how long a drain waits for another node to be present, and how long a group stays held
 // after a move has died.
 const leaseTime = 10 * time.Second
+
+// planTime is for how long a node that drains must have nothing: a plan that knows nothing of the drain yet is ordered within it.
+const planTime = 4 * time.Second
 
 // errNoMetadata says that a cluster has no metadata store.
 var errNoMetadata = errors.New("the cluster has no metadata store, so nothing is planned in it")
@@ -303,27 +307,22 @@ func (c *drainCommand) Run(ctx context.Context, e *environment) error {
 	if err = o.store.Drain(ctx, node, true); err != nil {
 		return err
 	}
-	before, last := -1, ""
+	before, last, seen := -1, "", time.Now()
 	for {
 		o.client.RefreshAll(ctx)
 		if p, err = o.picture(ctx); err != nil {
 			return c.goesOn(err)
 		}
-		var left []string
-		for _, g := range groupsOn(node, o.client.Descriptors(), p.Groups) {
-			text := fmt.Sprint("group ", g.ID)
-			if in, moving := g.Moving(); moving {
-				text += fmt.Sprintf(" goes to node %d", in.Node)
-			}
-			left = append(left, text)
-		}
+		left := remaining(node, o.client.Descriptors(), &p)
 		before = max(before, len(left))
-		if len(left) == 0 {
+		if len(left) > 0 {
+			seen = time.Now()
+		} else if time.Since(seen) >= planTime {
 			fmt.Fprintf(e.stdout, "node %d has no replicas. It stays so until: pnode drain %s %d --undo\n", c.Node, c.Dir, c.Node)
 			return nil
 		}
 		moving := slices.DeleteFunc(slices.Clone(left), func(s string) bool { return !strings.Contains(s, "goes") })
-		if line := fmt.Sprintf("node %d: %d of %d replicas remain. %s", c.Node, len(left), before, strings.Join(moving, ", ")); line != last {
+		if line := fmt.Sprintf("node %d: %d of %d replicas remain. %s", c.Node, len(left), before, strings.Join(moving, ", ")); len(left) > 0 && line != last {
 			fmt.Fprintln(e.stdout, line)
 			last = line
 		}
@@ -335,6 +334,25 @@ func (c *drainCommand) Run(ctx context.Context, e *environment) error {
 
 func (c *drainCommand) goesOn(err error) error {
 	return &unfinished{fmt.Sprintf("the drain goes on, until pnode drain %s %d --undo", c.Dir, c.Node), err}
+}
+
+// remaining returns what a node has, and what it is to get by a step that was planned before the node was drained.
+func remaining(node topology.NodeID, told []*topology.Group, p *meta.Picture) (left []string) {
+	on := groupsOn(node, told, p.Groups)
+	for _, g := range on {
+		text := fmt.Sprint("group ", g.ID)
+		if in, moving := g.Moving(); moving {
+			text += fmt.Sprintf(" goes to node %d", in.Node)
+		}
+		left = append(left, text)
+	}
+	for _, s := range p.Steps {
+		comes := s.Kind == placement.Add || s.Kind == placement.Reader
+		if comes && s.Node == node && !slices.ContainsFunc(on, func(g *topology.Group) bool { return g.ID == s.Group }) {
+			left = append(left, fmt.Sprintf("group %d is about to come", s.Group))
+		}
+	}
+	return left
 }
 
 // groupsOn returns the groups that have a replica on a node, in the order of their ids, by the newest description of each: what nodes

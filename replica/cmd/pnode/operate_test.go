@@ -17,6 +17,7 @@ import (
 	"github.com/cleavestore/cleave/replica/cluster"
 	"github.com/cleavestore/cleave/replica/host"
 	"github.com/cleavestore/cleave/replica/meta"
+	"github.com/cleavestore/cleave/replica/placement"
 	"github.com/cleavestore/cleave/replica/protocol"
 	"github.com/cleavestore/cleave/replica/topology"
 )
@@ -250,6 +251,11 @@ func TestGroupsOn(t *testing.T) {
 	}
 	if !slices.Equal(ids, []topology.GroupID{3, 4}) {
 		t.Errorf("groups %v", ids)
+	}
+	steps := []placement.Step{{Kind: placement.Add, Group: 1, Node: 5}, {Kind: placement.Reader, Group: 4, Node: 5}, {Kind: placement.Transfer, Group: 2, Node: 5}, {Kind: placement.Add, Group: 2, Node: 1}}
+	left := remaining(5, told, &meta.Picture{Groups: stored, Steps: steps})
+	if !slices.Equal(left, []string{"group 3", "group 4", "group 1 is about to come"}) {
+		t.Errorf("%q", left)
 	}
 }
 
