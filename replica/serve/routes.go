@@ -47,10 +47,10 @@ func (s *session) change(q *protocol.Request) {
 		return
 	}
 	go func() {
-		defer func() { <-s.changing }()
 		ctx, cancel := context.WithTimeout(s.ctx, changeTime)
 		defer cancel()
 		added, err := alter(ctx, s.h, &kept.Change)
+		<-s.changing // a client that has the answer may ask for the next change
 		if err != nil {
 			s.refuse(&kept, err)
 			return
