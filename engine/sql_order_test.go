@@ -49,6 +49,19 @@ func TestJoinedOrderPages(t *testing.T) {
 	}
 }
 
+// TestJoinedOrderKept: rows of a small document, which rows hold, come between those of a large one, which is read again.
+func TestJoinedOrderKept(t *testing.T) {
+	_, c := openStore(t, testOptions(vfs.NewMem()), ContainerDef{PartitionKey: []string{"/k"}})
+	for _, body := range []string{`{"id":"large","k":1,"t":[1,3],"s":"` + strings.Repeat("x", 64<<10) + `"}`, `{"id":"small","k":1,"t":[2]}`} {
+		must(t, second(c.Create(t.Context(), []byte(body), nil)))
+	}
+	q, err := ParseQuery("SELECT VALUE [c.id, t] FROM c JOIN t IN c.t ORDER BY t OFFSET 0 LIMIT 5", nil)
+	must(t, err)
+	if got, want := fmt.Sprint(inPages(t, c, q, 0)), "[[large 1] [small 2] [large 3]]"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}
+
 // TestJoinedOrderCost: what the pages of such a query read grows with the documents and the pages, not
 // with their product. Pages of 100 rows read at most twice as many documents as the query does at
 // once, smaller ones three more for each page. Of several partitions, each may read as many.

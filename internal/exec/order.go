@@ -422,6 +422,7 @@ func (r *rowReader) row(body []byte) []byte {
 func (r *rowReader) read(row *toprows.Row) (ok bool, err error) {
 	pk, id := itemOf(row)
 	if v := &row.Ver; v.Seq != 0 {
+		r.item = nil // the result is of another item from now on
 		r.result = Row{Key: pk, ID: id, Seq: v.Seq, Modified: v.Modified, Expires: v.Expires, Charge: cost.Read(len(v.Body)), Body: v.Body}
 		return len(v.Body) > 0, nil
 	}
