@@ -32,9 +32,8 @@ type Snapshot struct {
 }
 
 // Snapshot takes a snapshot of the container. It waits for writes that have
-// their place in the order and are not yet durable. Where they cannot become durable,
-// since the store has failed or the disk is full, it sees each physical partition as
-// reads saw it then.
+// their place in the order and are not yet durable. In a store that has failed they
+// never become so: there it sees each physical partition as reads saw it then.
 func (c *Container) Snapshot(ctx context.Context) (*Snapshot, error) {
 	begin := c.db.watch("snapshot", c.name)
 	s, err := inNewest(c, func(c *Container) (*Snapshot, error) { return c.snapshot(ctx, pins.Snapshot) })
@@ -80,12 +79,16 @@ func (c *Container) snapshot(ctx context.Context, by pins.Reader) (*Snapshot, er
 		return s, nil
 	}
 	db.env.Pins.Release(s.pin)
-	if by != pins.Snapshot {
+	if !s.ofFailed() {
 		return nil, err
 	}
 	s.seq = 0
 	return s, s.takeCuts(c.routing.Load())
 }
+
+// ofFailed says that it is of a store that has failed, and shows what is visible there. A copy needs
+// more: all that has its place in the order.
+func (s *Snapshot) ofFailed() bool { return s.by == pins.Snapshot && s.c.db.failure.Load() != nil }
 
 // Seq returns the sequence of the newest write that the snapshot can show.
 func (s *Snapshot) Seq() uint64 {
@@ -135,7 +138,7 @@ type cut struct {
 func (s *Snapshot) takeCuts(rt *routing) error {
 	for _, p := range rt.parts {
 		c, _, err := p.takeCut(s.by)
-		if err != nil && s.by == pins.Snapshot {
+		if err != nil && s.ofFailed() {
 			c.pin = s.c.db.env.Pins.Take(s.by, p.Visible.Load, s.c.db.opts.clock())
 		} else if err != nil {
 			s.releaseCuts()

@@ -95,7 +95,9 @@ func (c *backupCommand) Run(ctx context.Context, e *environment) (err error) {
 	b.Containers = newest(o.present(), b.Containers)
 	if c.Region != "" {
 		var without []string
-		if b.Containers, without = readIn(c.Region, b.Containers, rest); len(without) > 0 {
+		if b.Containers, without = readIn(c.Region, b.Containers, rest); len(b.Containers) == 0 {
+			return fmt.Errorf("no node of region %q that answers has a group", c.Region)
+		} else if len(without) > 0 {
 			fmt.Fprintln(e.stdout, noReaders(c.Region, without)+". They are not in the backup")
 		}
 	}
