@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/cleavestore/cleave/internal/fault"
+	"github.com/cleavestore/cleave/internal/randtest"
 	"github.com/cleavestore/cleave/internal/sql/value"
 )
 
@@ -115,19 +116,6 @@ func TestTooMuch(t *testing.T) {
 	}
 }
 
-// ending is a context that ends when it was asked so often.
-type ending struct {
-	context.Context
-	left int
-}
-
-func (c *ending) Err() error {
-	if c.left--; c.left < 0 {
-		return context.Canceled
-	}
-	return nil
-}
-
 // TestLongMatch: a match of a regular expression ends with the context, the size of its program is
 // bounded, and what is matched in steps gives the same.
 func TestLongMatch(t *testing.T) {
@@ -135,7 +123,7 @@ func TestLongMatch(t *testing.T) {
 	match := func(e *Env, text, pattern string) value.Value {
 		return f.Call(e, []value.Value{value.String(text), value.String(pattern)})
 	}
-	e := &Env{Ctx: &ending{t.Context(), 10}}
+	e := &Env{Ctx: &randtest.AskedContext{Context: t.Context(), Left: 10}}
 	if v := match(e, strings.Repeat("a", 1<<15), "(a?){300}b"); !v.IsUndefined() || !errors.Is(e.Err(), context.Canceled) {
 		t.Errorf("the match of a context that has ended is %v, error %v", v, e.Err())
 	}
