@@ -22,7 +22,7 @@ import (
 
 // A copy is made in passes (internal/copypass): each makes the destination equal to a
 // snapshot of the source. The last pass is made while the source takes no writes.
-// docs/crash-safety.md has the commit points.
+// docs/crash-safety-of-copies.md has the commit points.
 
 // CopyProgress tells how far a copy has come.
 type CopyProgress struct {

@@ -272,15 +272,19 @@ var (
 	codeStep = regexp.MustCompile(`(?m)^\s*//\s+(\d+)\. `)
 )
 
-// TestSteps: a protocol on the page about crashes has as many steps as the comment in the
+// TestSteps: a protocol on the pages about crashes has as many steps as the comment in the
 // file that the page names.
 func TestSteps(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join(root, "docs/crash-safety.md"))
-	if err != nil {
-		t.Fatal(err)
+	var pages []byte
+	for _, name := range []string{"docs/crash-safety.md", "docs/crash-safety-of-copies.md"} {
+		text, err := os.ReadFile(filepath.Join(root, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		pages = append(pages, text...)
 	}
 	protocols := 0
-	for section := range strings.SplitSeq(string(text), "\n## ") {
+	for section := range strings.SplitSeq(string(pages), "\n## ") {
 		m := stepsOf.FindStringSubmatch(section)
 		if m == nil {
 			continue

@@ -128,24 +128,40 @@ func TestDiscard(t *testing.T) {
 	}
 }
 
-// TestCreateFails: a log whose making has failed, at whichever call of the file system, is not there. A later call makes it,
-// and what that one appends is there after a crash.
-func TestCreateFails(t *testing.T) {
+// eachFailure makes a change of a store that prepare has made ready, and has each call of the file system fail in turn that the
+// change makes: at least so many fail it. Then it calls check, with the file system, the store and the error of the change.
+func eachFailure(t *testing.T, least int, prepare func(*Store), change func(*Store) error, check func(call int64, mem *vfs.Mem, s *Store, failed error)) {
+	t.Helper()
 	failures := 0
-	for n := int64(1); ; n++ {
+	for n, done := int64(1), false; !done; n++ {
 		mem := vfs.NewMem()
 		faulty := vfs.NewFaulty(mem)
+		faulty.SetShortWrite(true)
 		s := open(t, faulty)
-		_, err := s.Create(5, 1, base(1, 1))
-		must(t, err)
+		prepare(s)
 		at := faulty.Calls() + n
 		faulty.FailAt(at, syscall.ENOSPC, false)
-		_, err = s.Create(3, 2, base(1, 1))
-		done := faulty.Calls() < at
+		err := change(s)
+		done = faulty.Calls() < at
 		faulty.FailAt(0, nil, false)
 		if err != nil {
 			failures++
-			if _, err = s.Create(3, 2, base(1, 1)); err != nil && !errors.Is(err, fault.ErrExists) { // host and group take ErrExists for success
+		}
+		check(n, mem, s, err)
+	}
+	if failures < least {
+		t.Errorf("%d failures: the test reached too little", failures)
+	}
+}
+
+// TestCreateFails: a log whose making has failed, at whichever call of the file system, is not there. A later call makes it,
+// and what that one appends is there after a crash.
+func TestCreateFails(t *testing.T) {
+	create := func(s *Store) error { return second(s.Create(3, 2, base(1, 1))) }
+	prepare := func(s *Store) { must(t, second(s.Create(5, 1, base(1, 1)))) }
+	eachFailure(t, 4, prepare, create, func(n int64, mem *vfs.Mem, s *Store, failed error) {
+		if failed != nil {
+			if err := create(s); err != nil && !errors.Is(err, fault.ErrExists) { // host and group take ErrExists for success
 				t.Fatalf("call %d: %v", n, err)
 			}
 		}
@@ -164,47 +180,27 @@ func TestCreateFails(t *testing.T) {
 		if got := describe(g); got != want {
 			t.Errorf("call %d: %s, was %s", n, got, want)
 		}
-		if done {
-			break
-		}
-	}
-	if failures < 4 {
-		t.Errorf("%d failures: the test reached too little", failures)
-	}
+	})
 }
 
 // TestRemoveFails: a Remove that has failed, at whichever call of the file system, can be made again, and the log is gone then.
 func TestRemoveFails(t *testing.T) {
-	failures := 0
-	for n := int64(1); ; n++ {
-		mem := vfs.NewMem()
-		faulty := vfs.NewFaulty(mem)
-		s := open(t, faulty)
-		_, err := s.Create(5, 1, base(1, 1))
-		must(t, err)
-		at := faulty.Calls() + n
-		faulty.FailAt(at, syscall.ENOSPC, false)
-		err = s.Remove(5)
-		done := faulty.Calls() < at
-		faulty.FailAt(0, nil, false)
-		if err != nil {
-			failures++
-			if err = s.Remove(5); err != nil {
+	prepare := func(s *Store) { must(t, second(s.Create(5, 1, base(1, 1)))) }
+	remove := func(s *Store) error { return s.Remove(5) }
+	eachFailure(t, 4, prepare, remove, func(n int64, mem *vfs.Mem, s *Store, failed error) {
+		if failed != nil {
+			if err := remove(s); err != nil {
 				t.Errorf("call %d: %v", n, err)
 			}
 		}
 		again := open(t, mem.Crash(vfs.CrashOptions{Keep: vfs.KeepNone}))
-		if _, err = again.Create(5, 1, Base{}); again.Group(5) != nil || !errors.Is(err, ErrRemoved) {
+		if _, err := again.Create(5, 1, Base{}); again.Group(5) != nil || !errors.Is(err, ErrRemoved) {
 			t.Errorf("call %d: it is there, or can be made: %v", n, err)
 		}
-		if err = s.Remove(5); !errors.Is(err, fault.ErrMissing) {
+		if err := remove(s); !errors.Is(err, fault.ErrMissing) {
 			t.Errorf("call %d: removed once more: %v", n, err)
 		}
-		if done {
-			break
-		}
-	}
-	if failures < 4 {
-		t.Errorf("%d failures: the test reached too little", failures)
-	}
+	})
 }
+
+func second[T any](_ T, err error) error { return err }

@@ -7,7 +7,6 @@ import (
 	"path"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/cleavestore/cleave/internal/fault"
@@ -272,44 +271,30 @@ func TestLostState(t *testing.T) {
 // TestNoteFails: after a failure at any call of the file system the log is whole after a crash, and the next Note makes good
 // for it.
 func TestNoteFails(t *testing.T) {
-	failures := 0
-	for n := int64(1); ; n++ {
-		mem := vfs.NewMem()
-		faulty := vfs.NewFaulty(mem)
-		faulty.SetShortWrite(true)
-		s := open(t, faulty)
+	prepare := func(s *Store) {
 		g, err := s.Create(1, 1, base(1, 1))
 		must(t, err)
 		pos, err := g.Append(hard(3, 1, 1), entries(2, 9, 3, 10))
 		must(t, err)
 		must(t, s.Wait(pos))
-		at := faulty.Calls() + n
-		faulty.FailAt(at, syscall.ENOSPC, false)
-		err = g.Truncate(base(3, 3))
-		done := faulty.Calls() < at
-		faulty.FailAt(0, nil, false)
-		if err != nil {
-			failures++
+	}
+	truncate := func(s *Store) error { return s.Group(1).Truncate(base(3, 3)) }
+	eachFailure(t, 8, prepare, truncate, func(n int64, mem *vfs.Mem, s *Store, failed error) {
+		if failed != nil {
 			crashed := open(t, mem.Crash(vfs.CrashOptions{Keep: vfs.KeepNone}))
 			if b := crashed.Group(1).Base(); b.Index != 1 && b.Index != 3 || string(b.State) != string(base(b.Index, 1).State) {
 				t.Errorf("call %d: %+v", n, b)
 			}
 			checkStates(t, crashed)
-			if err = s.Note(); err != nil {
+			if err := s.Note(); err != nil {
 				t.Fatalf("call %d: %v", n, err)
 			}
 		}
 		checkStates(t, s)
-		want := describe(g)
+		want := describe(s.Group(1))
 		again := open(t, mem.Crash(vfs.CrashOptions{Keep: vfs.KeepNone}))
 		if got := describe(again.Group(1)); got != want {
 			t.Errorf("call %d: %s, was %s", n, got, want)
 		}
-		if done {
-			break
-		}
-	}
-	if failures < 8 {
-		t.Errorf("%d failures: the test reached too little", failures)
-	}
+	})
 }

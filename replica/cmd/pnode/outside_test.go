@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/cleavestore/cleave/engine"
 )
@@ -24,8 +25,12 @@ func TestOutsideStores(t *testing.T) {
 		"init": func(name string) error {
 			return (&initCommand{Dir: name, Addresses: []string{"127.0.0.1:7101"}, Containers: []string{"items:/k:1"}, Name: "cluster"}).Run(e)
 		},
-		"bench": func(name string) error { return (&benchCommand{Dir: name, Partitions: 1}).Run(t.Context(), e) },
-		"demo":  func(name string) error { return (&demoCommand{Dir: name, Partitions: 1}).Run(t.Context(), e) },
+		"bench": func(name string) error {
+			return (&benchCommand{Dir: name, Partitions: 1, Clients: 1, Time: time.Second, Repeat: 1}).Run(t.Context(), e)
+		},
+		"demo": func(name string) error {
+			return (&demoCommand{Dir: name, Partitions: 1, Writers: 1}).Run(t.Context(), e)
+		},
 	} {
 		name := filepath.Join(dir, what)
 		if err := run(name); err == nil || !strings.Contains(err.Error(), name+" would lie in the store "+dir) {
