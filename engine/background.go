@@ -88,7 +88,7 @@ func (s *chores) Tick() {
 	if err := db.reserveSequences(); err != nil {
 		db.backgroundError("reserve sequences", err)
 	}
-	if db.short || db.lent.Load() {
+	if db.unreserved.Load() {
 		db.storeManifest.Lock()
 		db.keepReserve()
 		db.storeManifest.Unlock()

@@ -289,7 +289,7 @@ func (db *DB) DropContainer(ctx context.Context, name string) error {
 	}
 	defer call.Leave()
 	parts, err := db.unlist(ctx, name)
-	if errors.Is(err, ErrDiskFull) && db.lendReserve() {
+	if errors.Is(err, ErrDiskFull) && db.releaseReserve() {
 		parts, err = db.unlist(ctx, name)
 	}
 	if err != nil {

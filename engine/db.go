@@ -78,11 +78,11 @@ type DB struct {
 	renewal   renewal // of a read-only store
 	unsampled uint32  // loadstats.Every-1
 
-	foundSeq uint64      // the newest sequence when the store was opened
-	dropped  wal.Dropped // what replay left out of the log
-	bearing  bool        // what cannot be read is set aside: see lsm/aside.go
-	short    bool        // the reserve file was removed to open the store: see internal/storedir
-	lent     atomic.Bool // the reserve file was removed to free space
+	foundSeq   uint64      // the newest sequence when the store was opened
+	dropped    wal.Dropped // what replay left out of the log
+	bearing    bool        // what cannot be read is set aside: see lsm/aside.go
+	short      bool        // the reserve file was removed to open the store: see internal/storedir
+	unreserved atomic.Bool // upkeep makes the reserve file when there is room
 
 	marks    seqtime.Marks
 	stamps   timestamp.Source

@@ -129,7 +129,7 @@ func (db *DB) open(ctx context.Context) error {
 	for c := range db.containers.Load().Values() {
 		c.divide()
 	}
-	if !db.short {
+	if db.unreserved.Store(db.short); !db.short {
 		db.keepReserve()
 	}
 	db.startWork()

@@ -61,24 +61,20 @@ func (db *DB) releaseReserve() bool {
 	if db.lock == nil || !storedir.ReleaseReserve(db.env.FS) {
 		return false
 	}
+	db.unreserved.Store(true)
 	db.opts.Logger.Warn("the disk is full: the space of the reserve file is used", "file", db.env.FS.Path(manifest.ReserveName))
 	return true
 }
 
-// lendReserve is releaseReserve for a call that frees space. The file is made again when there is room.
-func (db *DB) lendReserve() bool {
-	lent := db.releaseReserve()
-	if lent {
-		db.lent.Store(true)
-	}
-	return lent
-}
-
-// keepReserve makes the reserve file if need be. The lock is held.
+// keepReserve makes the reserve file if need be, and notes whether there was no room for it. The lock is held.
 func (db *DB) keepReserve() {
 	if least := db.opts.reserveBytes; least > 0 {
-		if err := storedir.KeepReserve(db.env.FS, least, db.storeManifest.dir.Bytes()); err != nil {
+		db.unreserved.Store(false)
+		kept, err := storedir.KeepReserve(db.env.FS, least, db.storeManifest.dir.Bytes())
+		if err != nil {
 			db.opts.Logger.Warn("cannot make the reserve file", "error", err)
+		} else if !kept {
+			db.unreserved.Store(true)
 		}
 	}
 }

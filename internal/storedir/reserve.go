@@ -24,16 +24,17 @@ func ReleaseReserve(fsys vfs.FS) bool {
 	return true
 }
 
-// KeepReserve makes the reserve file, if it is missing or too small and the disk has room.
+// KeepReserve makes the reserve file, if it is missing or too small and the disk has room. It says whether
+// the file is there.
 // Beyond least bytes it has room for a store manifest of manifestBytes: at times that is
 // written whole, beside the one before.
-func KeepReserve(fsys vfs.FS, least, manifestBytes int64) error {
+func KeepReserve(fsys vfs.FS, least, manifestBytes int64) (bool, error) {
 	size := least + 2*manifestBytes/least*least
 	if info, err := fsys.Stat(manifest.ReserveName); err == nil && info.Size >= size {
-		return nil
+		return true, nil
 	}
 	if free, err := fsys.Free(); err != nil || free/reserveShare < uint64(size) {
-		return nil // without room there is no reserve
+		return false, nil // without room there is no reserve
 	}
 	// Random bytes: zeros take no space where the file system compresses.
 	bytes := make([]byte, size)
@@ -41,5 +42,6 @@ func KeepReserve(fsys vfs.FS, least, manifestBytes int64) error {
 	for at := 0; at+8 <= len(bytes); at += 8 {
 		binary.LittleEndian.PutUint64(bytes[at:], rng.Uint64())
 	}
-	return vfs.WriteFileAtomic(fsys, manifest.ReserveName+manifest.TempSuffix, manifest.ReserveName, bytes)
+	err := vfs.WriteFileAtomic(fsys, manifest.ReserveName+manifest.TempSuffix, manifest.ReserveName, bytes)
+	return err == nil, err
 }

@@ -131,19 +131,28 @@ func TestReserve(t *testing.T) {
 		must(t, err)
 		return info.Size
 	}
-	must(t, KeepReserve(fsys, 1000, 400))
+	keep := func(manifestBytes int64, want bool) {
+		t.Helper()
+		kept, err := KeepReserve(fsys, 1000, manifestBytes)
+		if must(t, err); kept != want {
+			t.Errorf("kept: %v", kept)
+		}
+	}
+	keep(400, true)
 	if size() != 1000 {
 		t.Error(size())
 	}
-	must(t, KeepReserve(fsys, 1000, 1700))
+	keep(1700, true)
 	if size() != 4000 {
 		t.Error(size())
 	}
-	must(t, KeepReserve(fsys, 1000, 0))
+	keep(0, true)
 	if size() != 4000 {
 		t.Errorf("a reserve that is large enough was written again: %d", size())
 	}
 	if !ReleaseReserve(fsys) || ReleaseReserve(fsys) {
 		t.Error("the reserve goes once")
 	}
+	fsys.SetCapacity(4000)
+	keep(0, false) // there is no room
 }

@@ -30,8 +30,8 @@
 //  3. One process at a time has the id of a node.
 //  4. A process that has lost the election of the planner writes no step, however late its
 //     request comes: each write carries the election's key as a condition.
-//  5. An id is handed out once, whatever becomes of the process that has asked for it. That of a right group is
-//     claimed before its split is proposed, by one group for good, whoever has chosen it.
+//  5. An id is handed out once, whatever becomes of the process that has asked for it. The id of a right
+//     group, which a client or the planner has chosen, is claimed by one group for good before its split is proposed.
 //  6. A group that is held has no step: a hold begins where no step is to be carried out, and a step
 //     is written under the condition that its group is not held.
 //  7. A container that was dropped never comes back: its number is not handed out again, none of its
