@@ -57,6 +57,7 @@ var cliffsOnSQLite = map[string]string{
 	"order-three-pages":       `SELECT body FROM docs ORDER BY {country}, {state}, {u}`,
 	"order-absent-pages":      `SELECT body FROM docs ORDER BY {note}, {u}`,
 	"group-of-two-pages":      `SELECT {half}, {g}, count(*) FROM docs GROUP BY {half}, {g}`,
+	"distinct-few-pages":      `SELECT DISTINCT {half}, {tenth} FROM docs`,
 	"group-pages":             `SELECT {g}, count(*) FROM docs GROUP BY {g}`,
 	"distinct-pages":          `SELECT DISTINCT {u} FROM docs`,
 	"distinct-note-pages":     `SELECT DISTINCT {note} FROM docs`,
@@ -64,7 +65,7 @@ var cliffsOnSQLite = map[string]string{
 
 // cliffIndexes are the indexes of SQLite: for each shape the one that suits it.
 var cliffIndexes = []string{
-	"{u}", "{name}", "{url}", "{absent}", "{note}, {u}", "{half}, {u}", "{half}, {u} DESC", "{country}, {state}, {u}", "{g}, {u}", "{g}, {state}", "{half}, {g}",
+	"{u}", "{name}", "{url}", "{absent}", "{note}, {u}", "{half}, {u}", "{half}, {u} DESC", "{country}, {state}, {u}", "{g}, {u}", "{g}, {state}", "{half}, {g}", "{half}, {tenth}",
 }
 
 // cliffTime is the time spent on repeating one query.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"sync"
 
+	"github.com/cleavestore/cleave/index"
 	"github.com/cleavestore/cleave/internal/continuation"
 	"github.com/cleavestore/cleave/internal/fault"
 	"github.com/cleavestore/cleave/internal/item"
@@ -159,19 +160,45 @@ func (w *orderWalk) widen(total int64) error {
 	}
 	groups := 1.0
 	for o := w.o; o != nil; o = o.next {
-		values := int64(1) // no value is one too
-		for _, s := range w.sources {
-			n, err := s.r.Estimate(o.span)
-			if err != nil {
-				return err
-			}
-			values += n
+		values, err := w.values(o.span)
+		if err != nil {
+			return err
 		}
-		groups *= float64(values)
+		groups *= float64(values + 1) // no value is one too
 	}
 	more := 1.1 * float64(w.o.several) * float64(total) / groups
 	w.most = max(w.most, int(min(more, maxGroupOrder)))
 	return nil
+}
+
+// fewTerms is the number of terms from which on values estimates.
+const fewTerms = 1_000
+
+// values returns about how many values the sources have in a span. It counts them if they are few: what an
+// estimate has too many for each path and each source is multiplied.
+func (w *orderWalk) values(span index.Span) (int64, error) {
+	n := int64(0)
+	for _, s := range w.sources {
+		terms, err := s.r.Estimate(span)
+		if err != nil {
+			return 0, err
+		}
+		n += terms
+	}
+	if n > fewTerms {
+		return n, nil
+	}
+	seen := make(map[string]bool)
+	for _, s := range w.sources {
+		for ok := s.cur.Seek(span.From); ok && string(s.cur.Key()) < string(span.To); ok = s.cur.Next() {
+			seen[string(s.cur.Key())] = true
+			w.sets.terms++
+		}
+		if err := s.cur.Err(); err != nil {
+			return 0, err
+		}
+	}
+	return int64(len(seen)), nil
 }
 
 func checkGroups(g *query.Grouper) error {

@@ -98,6 +98,7 @@ func Cliffs(n int) []Cliff {
 		{Name: "order-three-pages", Text: `SELECT * FROM c ORDER BY c.country, c.state, c.u`, Page: 100, Share: 3, Composite: `/country,/state,/u`},
 		{Name: "order-absent-pages", Text: `SELECT * FROM c ORDER BY c.note, c.u`, Page: 100, Share: 2, Composite: `/note,/u`},
 		{Name: "group-of-two-pages", Text: `SELECT c.half, c.g, COUNT(1) AS n FROM c GROUP BY c.half, c.g`, Page: 100, Share: 2},
+		{Name: "distinct-few-pages", Text: `SELECT DISTINCT c.half, c.tenth FROM c`, Page: 5, Share: 2},
 		{Name: "group-pages", Text: `SELECT c.g, COUNT(1) AS n FROM c GROUP BY c.g`, Page: 100, Share: 2},
 		{Name: "distinct-pages", Text: `SELECT DISTINCT c.u FROM c`, Page: 100, Share: 2},
 		{Name: "distinct-note-pages", Text: `SELECT DISTINCT c.note FROM c`, Page: 100, Share: 2},
