@@ -518,6 +518,7 @@ func replayTornCarry(t *testing.T, late bool) {
 		payload = logrecord.AppendCarried(payload, &k, &ver)
 	}
 	h.deletePartition(1)
+	h.write(1, "after", "", 0)
 	h.delete(2, "deleted")
 	h.write(2, "overwritten", "new", 0)
 	text := strings.Repeat("x", 64<<10)
@@ -545,6 +546,9 @@ func replayTornCarry(t *testing.T, late bool) {
 			if _, err := h.c.Read(ctx, StringKey(fmt.Sprint("k", n)), id); !errors.Is(err, ErrNotFound) {
 				t.Errorf("%s: %v", id, err)
 			}
+		}
+		if _, err := h.c.Read(ctx, StringKey("k1"), "after"); err != nil {
+			t.Errorf("after the delete of its logical partition: %v", err)
 		}
 		if it, err := h.c.Read(ctx, StringKey("k2"), "overwritten"); err != nil || !strings.Contains(string(it.Body), "new") {
 			t.Errorf("overwritten: %s %v", it.Body, err)

@@ -122,11 +122,11 @@ func (r *Replay) takeInto(p Partition, rec *wal.Record) error {
 		// In the log a carried version may come behind newer versions of its item, which
 		// were flushed in the middle of the replay.
 		if carried && t.Install.Behind {
-			if err := restoreNewest(t, op); err != nil {
-				return err
-			}
+			err = restoreBehind(t, op)
+		} else {
+			err = t.Version.Load().Active.Restore(&op.Key, &op.Version)
 		}
-		if err := t.Version.Load().Active.Restore(&op.Key, &op.Version); err != nil {
+		if err != nil {
 			return err
 		}
 		p.NoteVersion(&op.Version)
@@ -134,24 +134,31 @@ func (r *Replay) takeInto(p Partition, rec *wal.Record) error {
 	return nil
 }
 
-// restoreNewest copies a newer version of op's item, which this replay has flushed, back
-// into the memtable. A crash in the middle of carrying may have left only the older
-// version in the log behind the newer one.
-func restoreNewest(t *lsm.Tree, op *logrecord.Operation) error {
+// restoreBehind puts op into the memtable after this replay has flushed. A newer version of
+// its item that is in files is copied back before it. If op is in the tree itself, nothing is
+// done: after a crash in the middle of carrying no record of newer versions may follow, and a
+// partition tombstone that was put into the memtable alone would hide what was written after
+// it.
+func restoreBehind(t *lsm.Tree, op *logrecord.Operation) error {
 	guard := t.Env.Epoch.Enter()
 	defer guard.Leave()
 	v := t.Version.Load()
-	var newest item.Version
+	var newest, same item.Version
 	// The lookup meets the files of this replay first, and damage only in files behind
 	// them. Those were flushed before; if they have a newer version, the log has it too.
 	body, found, err := v.Lookup(&op.Key, &op.EPK, lsm.MaxSequence, nil, false, &newest)
-	if err != nil || !found || newest.Seq <= op.Version.Seq {
-		return nil
+	if err == nil && found && newest.Seq >= op.Version.Seq {
+		if _, found, err = v.Lookup(&op.Key, &op.EPK, op.Version.Seq, nil, true, &same); err == nil && found && same.Seq == op.Version.Seq {
+			return nil
+		}
+		newest.Body = body
+		key := op.Key
+		if deleted, err := v.PartitionTombstone(&op.Key, lsm.MaxSequence); err == nil && deleted == newest.Seq {
+			key = key.Partition()
+		}
+		if err := v.Active.Restore(&key, &newest); err != nil {
+			return err
+		}
 	}
-	newest.Body = body
-	key := op.Key
-	if deleted, err := v.PartitionTombstone(&op.Key, lsm.MaxSequence); err == nil && deleted == newest.Seq {
-		key = key.Partition()
-	}
-	return v.Active.Restore(&key, &newest)
+	return v.Active.Restore(&op.Key, &op.Version)
 }

@@ -162,3 +162,33 @@ func TestNewestStays(t *testing.T) {
 		t.Errorf("the memtable has sequence %d", v.Seq)
 	}
 }
+
+// TestTombstoneStays: a replay has flushed a partition tombstone and what was written after it. Neither the tombstone, if it
+// is carried, nor a carried version that it deletes brings the tombstone above that.
+func TestTombstoneStays(t *testing.T) {
+	whole := lsmtest.Key(partmap.String("p"), "")
+	deleted := item.Version{Seq: 5, Modified: 1, Flags: item.Tombstone}
+	for name, again := range map[string]*wal.Record{
+		"the tombstone":             {Stream: 7, Type: wal.TypeCarried, Seq: 5, Payload: logrecord.AppendCarried(nil, &whole, &deleted)},
+		"a version that it deletes": carried(4, "a"),
+	} {
+		s := lsmtest.New(t, 16<<20)
+		p := partition(s, 7)
+		r := replaying(t, p)
+		take := func(rec *wal.Record) {
+			t.Helper()
+			if err := r.Take(rec); err != nil {
+				t.Fatal(err)
+			}
+		}
+		take(write(4, "a"))
+		take(&wal.Record{Stream: 7, Type: wal.TypeWrite, Seq: 5, Count: 1, Payload: logrecord.AppendHead(nil, &whole, &deleted)})
+		take(write(6, "b"))
+		s.Freeze(p.Tree) // stands for the flush
+		p.Install.Behind = true
+		take(again)
+		if a, b := p.found("a"), p.found("b"); a != 5 || b != 6 {
+			t.Errorf("%s: the newest of a is %d, want the tombstone 5; of b it is %d, want 6", name, a, b)
+		}
+	}
+}
