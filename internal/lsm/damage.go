@@ -58,7 +58,7 @@ func (t *Tree) separate() {
 			continue
 		}
 		whole.Overwritten, whole.heldBy, whole.Expiring, whole.KeptAbove = r.Overwritten, r.heldBy, r.Expiring, r.KeptAbove
-		damaged.KeptAbove = r.KeptAbove
+		damaged.KeptAbove, damaged.Expiring = r.KeptAbove, r.Expiring
 		next, changed = append(next, whole, damaged), true
 	}
 	if changed {
