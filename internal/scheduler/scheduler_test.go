@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/cleavestore/cleave/internal/fault"
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/internal/lsmtest"
@@ -473,6 +474,29 @@ func (l *testLog) Appended() wal.Position          { return wal.Position(l.appen
 func (l *testLog) Sync() error                     { l.synced.Add(1); return nil }
 func (l *testLog) SpareWanted() <-chan struct{}    { return l.wanted }
 func (l *testLog) MakeSpare(context.Context) error { l.spare.Add(1); return nil }
+
+// fullLog is a testLog that finds no room for another record.
+type fullLog struct{ *testLog }
+
+func (fullLog) Vouch() error { return fault.ErrDiskFull }
+
+// TestUpkeepOnFullDisk: that the log finds no room for a record keeps nothing else from being looked after: it may make
+// room.
+func TestUpkeepOnFullDisk(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore(t, 1)
+		s.parts[0].fill(idleBytes)
+		s.Start(fullLog{newTestLog()}, 0)
+		time.Sleep(2 * IdleFlush) // of the bubble
+		if n, flushes := s.ticks.Load(), s.parts[0].flushes.Load(); n < 200 || flushes != 1 {
+			t.Errorf("%d ticks in a minute, %d flushes of the idle partition", n, flushes)
+		}
+		if len(s.reported()) == 0 {
+			t.Error("nobody is told")
+		}
+		s.Stop()
+	})
+}
 
 // TestWaitsNoLonger: a write that waits until runs are compacted goes on when that has failed.
 func TestWaitsNoLonger(t *testing.T) {

@@ -57,7 +57,10 @@ func (s *Scheduler) upkeep() {
 func (u *upkeeper) tick(now time.Time) {
 	if err := u.vouch(now); err != nil {
 		u.env.Background("sync the log", u.env.Uncertain(err))
-		return
+		if u.env.Failed() {
+			return
+		}
+		// Otherwise the disk is full. What follows may make room.
 	}
 	if err := u.store.ShrinkLog(); err != nil {
 		u.env.Background("shrink the log", err)
