@@ -366,3 +366,35 @@ func TestPurgeWaitsForReader(t *testing.T) {
 		t.Errorf("%d versions in files after the reader has ended", runs[0].Items())
 	}
 }
+
+// TestPurgeAfterSplit: the children of a partition know of the one item in its files that expires, and drop it.
+func TestPurgeAfterSplit(t *testing.T) {
+	ctx := t.Context()
+	opts := testOptions(vfs.NewMem())
+	opts.ExpiryGrace = time.Second
+	clock := newTestClock(opts)
+	db, c := openStore(t, opts, ContainerDef{PartitionKey: []string{"/k"}, MinPartitions: 1, DefaultTTL: NoExpiry})
+	const lasting = 20
+	for i := range lasting {
+		must(t, second(c.Upsert(ctx, doc(fmt.Sprint(i), fmt.Sprint(i), i), nil)))
+	}
+	must(t, second(c.Upsert(ctx, ttlDoc("x", 5), nil)))
+	must(t, db.Flush(ctx))
+	job, err := c.Split(ctx, c.Partitions()[0].ID, nil)
+	must(t, err)
+	must(t, job.Wait(ctx))
+	clock.pass(time.Hour)
+	if parts := c.Partitions(); parts[0].Exact && parts[1].Exact {
+		t.Error("both children count as if no item in them had expired")
+	}
+	must(t, db.Compact(ctx))
+	versions := int64(0)
+	for _, p := range c.routing.Load().parts {
+		for _, r := range p.Version.Load().Runs {
+			versions += r.Items()
+		}
+	}
+	if versions != lasting {
+		t.Errorf("%d versions in files, of %d items that are there", versions, lasting)
+	}
+}

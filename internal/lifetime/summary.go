@@ -1,5 +1,7 @@
 package lifetime
 
+import "math"
+
 // Summary says when versions expire, for estimates. The zero Summary is that of none.
 type Summary struct {
 	Own     Spread // of versions with a time of their own: when they expire
@@ -9,9 +11,9 @@ type Summary struct {
 // Spread is a number of time stamps, in milliseconds.
 type Spread struct{ Items, First, Last int64 }
 
-// Join adds a share, from 0 to 1, of another summary.
+// Join adds a share, from 0 to 1, of another summary. Of what expires it rounds up: a part may have all of it.
 func (s *Summary) Join(of *Summary, share float64) {
-	s.Own.join(of.Own, int64(float64(of.Own.Items)*share))
+	s.Own.join(of.Own, int64(math.Ceil(float64(of.Own.Items)*share)))
 	if of.Default.Items > 0 { // the share is an estimate, and Aged is none
 		s.Default.join(of.Default, max(1, int64(float64(of.Default.Items)*share)))
 	}
