@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"syscall"
 	"testing"
 
@@ -165,6 +166,38 @@ func TestDropError(t *testing.T) {
 	must(t, l.Drop(first))
 	if names := mem.Names(); len(names) != 1+maxSpares {
 		t.Errorf("files %v", names)
+	}
+}
+
+// TestDropPastError: a file that cannot be removed holds up no other one.
+func TestDropPastError(t *testing.T) {
+	mem, o, st := newMem(t), smallOptions(1), State{}
+	fs := vfs.NewFaulty(mem)
+	l, _ := mustOpen(t, fs, &st, o)
+	for i := 0; l.Stats().Rotations < 4; i++ {
+		_, pos := put(t, l, 1, filler(i, 3000))
+		must(t, l.Wait(pos, false))
+	}
+	must(t, l.Sync())
+	fs.SetHook(func(c vfs.Call) error {
+		if c.Name == name(1) && (c.Op == vfs.OpRename || c.Op == vfs.OpRemove) {
+			return syscall.EIO
+		}
+		return nil
+	})
+	first := l.FirstNeeded(func(Stream, uint64) uint64 { return l.LastSeq() })
+	if err := l.Drop(first); !errors.Is(err, fault.ErrIO) {
+		t.Errorf("Drop: %v", err)
+	}
+	fs.SetHook(nil)
+	for n := uint64(1); n < first; n++ {
+		if stays := slices.Contains(mem.Names(), name(n)); stays != (n == 1) {
+			t.Errorf("file %d of %d stays: %t", n, first, stays)
+		}
+	}
+	must(t, l.Drop(first))
+	if slices.Contains(mem.Names(), name(1)) {
+		t.Error("the file stays where it can be removed")
 	}
 }
 

@@ -180,7 +180,7 @@ func (l *Log) Forget(s Stream) {
 
 // Drop removes the files below first, which FirstNeeded returned, or keeps them for
 // another use. Before that the manifest must name first, durably: Recover demands each
-// file from there on. After an error the next call goes on with the rest.
+// file from there on. What cannot be removed is left for the next call.
 func (l *Log) Drop(first uint64) error {
 	v := &l.live
 	v.Lock()
@@ -193,13 +193,14 @@ func (l *Log) Drop(first uint64) error {
 	dropped := v.dropped
 	v.dropped = nil
 	v.Unlock()
-	for i, f := range dropped {
+	var failed error
+	for _, f := range dropped {
 		if err := l.maker.retire(f.number, f.filled); err != nil {
+			failed = cmp.Or(failed, err)
 			v.Lock()
-			v.dropped = append(v.dropped, dropped[i:]...)
+			v.dropped = append(v.dropped, f)
 			v.Unlock()
-			return err
 		}
 	}
-	return nil
+	return failed
 }
