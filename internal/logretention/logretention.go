@@ -26,6 +26,7 @@
 package logretention
 
 import (
+	"cmp"
 	"errors"
 
 	"github.com/cleavestore/cleave/internal/fault"
@@ -111,23 +112,24 @@ func (k *Keeper) Hold() error {
 	log := k.Env.Log
 	end := log.Newest()
 	released := false // the log knows only as of the last release which streams are needed
+	var stays error   // why a file that is not needed is there still: the log is shrunk all the same
 	for k.Env.Work.Context().Err() == nil && log.First() < end {
 		now := log.Stats()
 		if int64(now.Files) <= MostFiles+2*now.Bytes/k.FileBytes && (now.Bytes <= k.Budget || now.Bytes <= 2*k.tableBytes()) {
-			return nil
+			return stays
 		}
-		more, err := true, error(nil)
-		if released {
-			more, err = k.shrink()
-		} else {
-			err = k.Release()
+		if !released {
+			released = true
+			if stays = k.Release(); stays != nil && (k.Env.Failed() || errors.Is(stays, fault.ErrDiskFull)) {
+				return stays
+			}
+			continue
 		}
-		if err != nil || !more {
-			return err
+		if more, err := k.shrink(); err != nil || !more {
+			return cmp.Or(err, stays)
 		}
-		released = true
 	}
-	return nil
+	return stays
 }
 
 // shrink makes partitions with the oldest records in the log give way: those with little in

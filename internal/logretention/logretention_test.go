@@ -1,6 +1,7 @@
 package logretention
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/cleavestore/cleave/internal/item"
@@ -147,6 +148,23 @@ func TestHoldNotNeeded(t *testing.T) {
 	k.OK(k.Hold())
 	if got := k.Log.First(); got < end {
 		t.Errorf("the log begins with file %d, was at %d", got, end)
+	}
+}
+
+// TestHoldBesideFileThatStays: that files of the log cannot be removed does not keep it from being shrunk.
+func TestHoldBesideFileThatStays(t *testing.T) {
+	k := newKeeping(t, 1)
+	for range MostFiles + 2 {
+		k.write(k.parts[0], 10)
+	}
+	end, stays := k.Log.Newest(), errors.New("it stays")
+	begin := k.Keeper.Begin
+	k.Keeper.Begin = func(first uint64) error { return errors.Join(begin(first), stays) }
+	if err := k.Hold(); !errors.Is(err, stays) {
+		t.Errorf("Hold: %v", err)
+	}
+	if got := k.Log.First(); got < end || k.Carried.Load() == 0 {
+		t.Errorf("the log begins with file %d, was at %d, %d bytes were carried", got, end, k.Carried.Load())
 	}
 }
 
