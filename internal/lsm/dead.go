@@ -47,11 +47,11 @@ func (f *File) overwritesIn(ctx context.Context, runs []*Run) (found bool, err e
 				}
 				span, readErr := old.OrdinalSpan()
 				if readErr != nil {
-					return readErr
+					return old.refused(readErr)
 				}
 				first, versions, readErr := old.OverwrittenBy(l)
 				if readErr != nil {
-					return readErr
+					return old.refused(readErr)
 				}
 				if max(first, span.Lo) < min(first+versions, span.Hi) {
 					return errFound
