@@ -118,16 +118,20 @@ func (c *copyCommand) copy(ctx context.Context, db *engine.DB, from *engine.Cont
 	if err != nil {
 		return err
 	}
-	defer job.Cancel() // nothing is left to cancel when Finish has returned nil
-	has := maps.Collect(job.Container().LimitedKeys())
-	for key, l := range limited {
-		if has[key] == l {
-			continue
+	to, has := job.Container(), maps.Collect(job.Container().LimitedKeys())
+	maps.DeleteFunc(limited, func(key engine.PartitionKey, l engine.KeyLimits) bool { return has[key] == l })
+	if len(limited) > 0 { // the job would end at a logical partition that is full without its limit
+		job.Cancel()
+		for key, l := range limited {
+			if err = to.SetKeyLimits(ctx, key, l); err != nil {
+				return err
+			}
 		}
-		if err = job.Container().SetKeyLimits(ctx, key, l); err != nil {
+		if job, err = from.CopyTo(ctx, c.To, def); err != nil {
 			return err
 		}
 	}
+	defer job.Cancel() // nothing is left to cancel when Finish has returned nil
 	if err = watch(ctx, job, progress); err != nil || c.NoFinish {
 		return err
 	}

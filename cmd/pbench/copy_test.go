@@ -2,9 +2,12 @@ package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/cleavestore/cleave/engine"
@@ -123,4 +126,26 @@ func TestCopyKeyLimits(t *testing.T) {
 	if got := limits("by-b"); len(got) != 0 {
 		t.Errorf("a copy with another key has the limits %v", got)
 	}
+}
+
+// TestCopyLargeKeys: logical partitions are copied that are larger than those may be that have no
+// limit of their own.
+func TestCopyLargeKeys(t *testing.T) {
+	db, ctx := filepath.Join(t.TempDir(), "db"), t.Context()
+	store, err := engine.Open(ctx, db, &engine.Options{Durability: engine.Buffered})
+	if err != nil {
+		t.Fatal(err)
+	}
+	def := engine.ContainerDef{PartitionKey: []string{"/k"}, Limits: engine.ContainerLimits{LogicalPartitionBytes: 100}}
+	c, err := store.CreateContainer(ctx, "docs", def)
+	for i := 0; i < 40 && err == nil; i++ {
+		key := fmt.Sprint("tenant ", i)
+		if err = c.SetKeyLimits(ctx, engine.StringKey(key), engine.KeyLimits{Bytes: 1 << 20}); err == nil {
+			_, err = c.Upsert(ctx, fmt.Appendf(nil, `{"id":"1","k":%q,"text":%q}`, key, strings.Repeat("x", 100)), nil)
+		}
+	}
+	if err = errors.Join(err, store.Close()); err != nil {
+		t.Fatal(err)
+	}
+	newEngineSession(t).do(t, cli.ExitOK, "copy", "--db", db, "--to", "same", "--partition-key", "/k")
 }
