@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"slices"
 	"time"
 
 	"github.com/cleavestore/cleave/engine"
@@ -73,7 +72,7 @@ func (c *copyCommand) Run(ctx context.Context, env *harness.Environment) (err er
 	limited := maps.Collect(from.LimitedKeys())
 	if c.NoKeyLimits {
 		limited = nil
-	} else if len(limited) > 0 && (def.Synthetic != nil || !slices.Equal(paths, def.PartitionKey)) {
+	} else if len(limited) > 0 && (def.Synthetic != nil || !jsondoc.SamePaths(paths, def.PartitionKey)) {
 		if !c.NoFinish {
 			return harness.Usagef("%s of container %q, and keys by %s are others: --no-key-limits makes a copy without these limits, or with those that a program sets after --no-finish",
 				humanize.Plural(len(limited), "logical partition has limits of its own", "logical partitions have limits of their own"), c.Container, jsondoc.JoinPaths(paths))

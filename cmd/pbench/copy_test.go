@@ -118,9 +118,11 @@ func TestCopyKeyLimits(t *testing.T) {
 	wants(t, s.errOut.String(), "1 logical partition has limits of its own", "--no-key-limits")
 	s.do(t, cli.ExitOK, append(byB, "--no-finish")...)
 
-	s.do(t, cli.ExitOK, "copy", "--db", db, "--container", "docs", "--to", "same", "--partition-key", "/a", "--no-finish")
-	if got := limits("same"); len(got) != 1 || got[acme] != want {
-		t.Errorf("a copy with the same key has the limits %v", got)
+	for to, path := range map[string]string{"same": "/a", "quoted": `/"a"`} {
+		s.do(t, cli.ExitOK, "copy", "--db", db, "--container", "docs", "--to", to, "--partition-key", path, "--no-finish")
+		if got := limits(to); len(got) != 1 || got[acme] != want {
+			t.Errorf("%s: a copy with the same key has the limits %v", path, got)
+		}
 	}
 	s.do(t, cli.ExitOK, append(byB, "--no-key-limits", "--drop")...)
 	if got := limits("by-b"); len(got) != 0 {
