@@ -102,6 +102,9 @@ func (c *config) row(names []string, values []any, ids []string) (doc []byte, id
 			}
 			text = strings.Trim(string(raw), `"`)
 		}
+		if !utf8.ValidString(text) { // quoted it would be the id of other rows too
+			return nil, "", fmt.Errorf("column %s is no UTF-8", name)
+		}
 		if len(ids) > 1 && strings.Contains(text, "|") {
 			return nil, "", fmt.Errorf("column %s of the id has a bar, which stands between the columns of an id: make the id in a query", name)
 		}
