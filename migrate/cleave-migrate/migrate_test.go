@@ -282,6 +282,7 @@ func TestSQLite(t *testing.T) {
 		`CREATE TABLE t (id INTEGER PRIMARY KEY, name TEXT)`, `INSERT INTO t VALUES (7, 'seven')`,
 		`CREATE TABLE u (x TEXT)`,
 		`CREATE TABLE bound (id TEXT PRIMARY KEY, j BLOB)`, `INSERT INTO bound VALUES ('a', x'7b2261223a317d'), ('b', x'ff')`,
+		`CREATE TABLE mixed (k PRIMARY KEY)`, `INSERT INTO mixed VALUES (1), ('1'), (x'31'), (2.5)`,
 		`CREATE TABLE odd (id TEXT PRIMARY KEY)`, `INSERT INTO odd VALUES ('a'), (CAST(x'fe' AS TEXT)), (CAST(x'ff' AS TEXT))`,
 		`CREATE TABLE bars (a TEXT, b TEXT, PRIMARY KEY (a, b))`, `INSERT INTO bars VALUES ('x', 'y|z'), ('x|y', 'z'), ('y', 'z')`,
 	} {
@@ -315,6 +316,10 @@ func TestSQLite(t *testing.T) {
 	}
 	if docs, refused = read(t, "-from", "sqlite", "-table", "odd", name); len(docs) != 1 || len(refused) != 2 {
 		t.Errorf("ids that are no UTF-8: %q, %q", docs, refused)
+	}
+	docs, refused = read(t, "-from", "sqlite", "-table", "mixed", name)
+	if len(docs) != 2 || docs[`row 1, id "1"`] != `{"id":"1","k":1}` || len(refused) != 2 {
+		t.Errorf("ids of several kinds: %q, %q", docs, refused)
 	}
 	docs, _ = read(t, "-from", "sqlite", "-query", `SELECT tenant, big FROM "a ""b" WHERE n = 1`, "-id", "tenant", "-integers", "number", name)
 	if len(docs) != 1 || docs[`row 1, id "x"`] != `{"id":"x","tenant":"x","big":9007199254740993}` {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"encoding/base64"
@@ -70,6 +71,7 @@ func (c *config) readSQLite(ctx context.Context, w *printer) error {
 		}
 	}
 	values, into := make([]any, len(names)), make([]any, len(names))
+	kinds := make(map[string]string)
 	for i := range values {
 		into[i] = &values[i]
 	}
@@ -77,7 +79,7 @@ func (c *config) readSQLite(ctx context.Context, w *printer) error {
 		if err := rows.Scan(into...); err != nil {
 			return fmt.Errorf("%s: row %d: %w", c.source, n, err)
 		}
-		doc, id, err := c.row(names, values, ids)
+		doc, id, err := c.row(names, values, ids, kinds)
 		if err = w.print(fmt.Sprintf("row %d, id %q", n, id), doc, err); err != nil {
 			return err
 		}
@@ -85,14 +87,19 @@ func (c *config) readSQLite(ctx context.Context, w *printer) error {
 	return rows.Err()
 }
 
-// row makes a document of a row.
-func (c *config) row(names []string, values []any, ids []string) (doc []byte, id string, err error) {
+// row makes a document of a row. kinds has what kind of value the first row has in each column of the id: 1 and '1'
+// would make one id.
+func (c *config) row(names []string, values []any, ids []string, kinds map[string]string) (doc []byte, id string, err error) {
 	texts := make([]string, 0, len(ids))
 	members := make([]member, 1, 1+len(names)) // the id comes first
 	for _, name := range ids {
 		v := values[slices.Index(names, name)]
 		if v == nil {
 			return nil, "", fmt.Errorf("column %s of the id is NULL", name)
+		}
+		kind := kindOf(v)
+		if kinds[name] = cmp.Or(kinds[name], kind); kinds[name] != kind {
+			return nil, "", fmt.Errorf("column %s of the id is a %s, and a %s in the first row: make the id in a query", name, kind, kinds[name])
 		}
 		text, ok := v.(string)
 		if !ok {
@@ -133,6 +140,17 @@ func (c *config) row(names []string, values []any, ids []string) (doc []byte, id
 	}
 	doc, err = object(members, nil)
 	return doc, id, err
+}
+
+// kindOf returns the kind of a value in the id. Values of one kind that differ make different texts.
+func kindOf(value any) string {
+	switch value.(type) {
+	case int64, float64:
+		return "number"
+	case []byte:
+		return "BLOB"
+	}
+	return "text"
 }
 
 // column returns a value as JSON.
