@@ -207,14 +207,14 @@ func (c *config) document(key, value []byte) ([]byte, error) {
 // must have one value.
 func object(members []member, rest []byte) ([]byte, error) {
 	out := []byte{'{'}
-	add := func(m member) {
+	add := func(name, value []byte) { // the name is quoted
 		if len(out) > 1 {
 			out = append(out, ',')
 		}
-		out = append(append(append(out, quote(m.name)...), ':'), m.value...)
+		out = append(append(append(out, name...), ':'), value...)
 	}
 	for _, m := range members {
-		add(m)
+		add(quote(m.name), m.value)
 	}
 	if rest == nil {
 		return append(out, '}'), nil
@@ -225,10 +225,12 @@ func object(members []member, rest []byte) ([]byte, error) {
 	}
 next:
 	for d.More() {
+		before := d.InputOffset()
 		name, err := d.Token()
 		if err != nil {
 			return nil, err
 		}
+		quoted := bytes.TrimLeft(rest[before:d.InputOffset()], " \t\r\n,") // as it is: one that is no UTF-8 is refused later
 		var value json.RawMessage
 		if err := d.Decode(&value); err != nil {
 			return nil, err
@@ -242,7 +244,7 @@ next:
 			}
 			continue next
 		}
-		add(member{name.(string), value})
+		add(quoted, value)
 	}
 	if _, err := d.Token(); err != nil {
 		return nil, err

@@ -54,6 +54,8 @@ func must(t *testing.T, err error) {
 var pairs = []struct{ key, value, doc, refused string }{
 	{"a/1", `{"n":1}`, `{"tenant":"a","id":"1","n":1}`, ""},
 	{"a/2", `{"id":"2","n":1.0,"<":null}`, `{"tenant":"a","id":"2","n":1.0,"<":null}`, ""},
+	{"e/1", "{\"caf\xe9\": 1}", "{\"tenant\":\"e\",\"id\":\"1\",\"caf\xe9\":1}", ""}, // is refused later
+	{"e/2", `{"n":1 , "\ud800" :2}`, `{"tenant":"e","id":"2","n":1,"\ud800":2}`, ""},
 	{"b/x/y", `{}`, `{"tenant":"b","id":"x/y"}`, ""},
 	{"d/a&b", `{"tenant":"\u0064","id":"a\u0026b"}`, `{"tenant":"d","id":"a&b"}`, ""},
 	{"b/3", `{"id":"4"}`, "", `another "id"`},

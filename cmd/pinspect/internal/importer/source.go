@@ -199,10 +199,12 @@ func withoutSystem(raw []byte) ([]byte, error) {
 	}
 	out := []byte{'{'}
 	for d.More() {
+		before := d.InputOffset()
 		name, err := d.Token()
 		if err != nil {
 			return nil, err
 		}
+		quoted := bytes.TrimLeft(raw[before:d.InputOffset()], " \t\r\n,") // as it is: one that is no UTF-8 is refused later
 		var value json.RawMessage
 		if err := d.Decode(&value); err != nil {
 			return nil, err
@@ -213,14 +215,7 @@ func withoutSystem(raw []byte) ([]byte, error) {
 		if len(out) > 1 {
 			out = append(out, ',')
 		}
-		var quoted bytes.Buffer
-		enc := json.NewEncoder(&quoted)
-		enc.SetEscapeHTML(false)
-		if err := enc.Encode(name); err != nil {
-			return nil, err
-		}
-		out = append(out, bytes.TrimSpace(quoted.Bytes())...)
-		out = append(append(out, ':'), value...)
+		out = append(append(append(out, quoted...), ':'), value...)
 	}
 	return append(out, '}'), nil
 }

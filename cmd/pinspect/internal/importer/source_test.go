@@ -25,3 +25,18 @@ func TestCompanionLineTooLong(t *testing.T) {
 		t.Errorf("%v: %s", whole, got)
 	}
 }
+
+// TestWithoutSystem: the other members stay as they are, also what is no UTF-8: that is refused
+// when the document is written, and not changed in silence.
+func TestWithoutSystem(t *testing.T) {
+	for doc, want := range map[string]string{
+		`{"_ts":1, "id":"a" , "\u005frid":2, "n":1.0,"\u0061":{"_ts":3}}`: `{"id":"a","n":1.0,"\u0061":{"_ts":3}}`,
+		"{\"id\":\"a\",\"caf\xe9\":1,\"_ts\":2}":                          "{\"id\":\"a\",\"caf\xe9\":1}",
+		`{"\ud800" : 1}`:                                                  `{"\ud800":1}`,
+		`{"_ts":1}`:                                                       `{}`,
+	} {
+		if got, err := withoutSystem([]byte(doc)); string(got) != want || err != nil {
+			t.Errorf("%s: %s, %v; want %s", doc, got, err, want)
+		}
+	}
+}
