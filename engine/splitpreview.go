@@ -47,6 +47,12 @@ func (c *Container) PreviewSplit(ctx context.Context, id PartitionID, o *SplitOp
 
 // weighCut returns the cut that a split would make, with what lies on each side.
 func (p *partition) weighCut(o *SplitOptions) (choice splitter.Choice, err error) {
+	switch {
+	case p.Lost != nil:
+		return choice, p.Lost
+	case p.c.routing.Load().table.Len() >= maxPartitions:
+		return choice, &splitter.Refusal{Reason: splitter.TooMany}
+	}
 	if o == nil || o.At == "" {
 		return reshaping.Weigh(&p.Tree, nil)
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/cleavestore/cleave/internal/vfs"
+	"github.com/cleavestore/cleave/partmap"
 )
 
 // TestPreviewSplit compares what PreviewSplit says with what Split then does, before and
@@ -56,6 +57,30 @@ func TestPreviewSplit(t *testing.T) {
 	}
 	if db.ReadOnly() || db.Closed() {
 		t.Error("open and writable")
+	}
+}
+
+// TestPreviewSplitRefused: what Split refuses, and a partition that cannot be read, have no preview.
+func TestPreviewSplitRefused(t *testing.T) {
+	_, c := openStore(t, testOptions(vfs.NewMem()))
+	ctx, rt := t.Context(), c.routing.Load()
+	p := rt.parts[0]
+	p.Lost = errInjected
+	if _, err := c.PreviewSplit(ctx, p.ID, nil); !errors.Is(err, errInjected) {
+		t.Errorf("of a partition that is set aside: %v", err)
+	}
+	p.Lost = nil
+	var entries []partmap.Entry
+	for i, r := range partmap.Ranges(maxPartitions) {
+		entries = append(entries, partmap.Entry{ID: PartitionID(i + 1), Range: r})
+	}
+	table, err := partmap.NewTable(entries)
+	must(t, err)
+	c.routing.Store(&routing{table: table, parts: rt.parts})
+	defer c.routing.Store(rt)
+	_, err = c.PreviewSplit(ctx, p.ID, nil)
+	if refusal, ok := errors.AsType[*Refusal](err); !ok || refusal.Reason != RefusedTooMany {
+		t.Errorf("of a container with the most partitions: %v", err)
 	}
 }
 
