@@ -122,6 +122,9 @@ func (c *copyCommand) copy(ctx context.Context, db *engine.DB, from *engine.Cont
 	if len(limited) > 0 { // the job would end at a logical partition that is full without its limit
 		job.Cancel()
 		for key, l := range limited {
+			if l.Throughput == 0 && def.Limits.LogicalPartitionThroughput > 0 {
+				l.Throughput = -1 // unlimited: 0 would be as the others
+			}
 			if err = to.SetKeyLimits(ctx, key, l); err != nil {
 				return err
 			}

@@ -79,7 +79,6 @@ func TestCopyKeyLimits(t *testing.T) {
 		t.Fatal(err)
 	}
 	newEngineSession(t).do(t, cli.ExitOK, "load", "--db", db, "--data", data, "--container", "docs", "--partition-key", "/a")
-	acme := engine.StringKey("acme")
 	inStore := func(fn func(store *engine.DB)) {
 		t.Helper()
 		store, err := engine.Open(t.Context(), db, nil)
@@ -102,26 +101,32 @@ func TestCopyKeyLimits(t *testing.T) {
 		})
 		return found
 	}
-	want := engine.KeyLimits{Throughput: 100, Bytes: 1 << 20}
 	inStore(func(store *engine.DB) {
 		c, err := store.Container("docs")
 		if err == nil {
-			err = c.SetKeyLimits(t.Context(), acme, want)
+			err = c.SetDefaultKeyLimits(t.Context(), engine.KeyLimits{Throughput: 50})
+		}
+		if err == nil {
+			err = c.SetKeyLimits(t.Context(), engine.StringKey("acme"), engine.KeyLimits{Throughput: 100, Bytes: 1 << 20})
+		}
+		if err == nil {
+			err = c.SetKeyLimits(t.Context(), engine.StringKey("free"), engine.KeyLimits{Throughput: -1})
 		}
 		if err != nil {
 			t.Fatal(err)
 		}
 	})
+	want := limits("docs")
 	s := newEngineSession(t)
 	byB := []string{"copy", "--db", db, "--container", "docs", "--to", "by-b", "--partition-key", "/b"}
 	s.do(t, cli.ExitUsage, append(byB, "--drop")...)
-	wants(t, s.errOut.String(), "1 logical partition has limits of its own", "--no-key-limits")
+	wants(t, s.errOut.String(), "2 logical partitions have limits of their own", "--no-key-limits")
 	s.do(t, cli.ExitOK, append(byB, "--no-finish")...)
 
 	for to, path := range map[string]string{"same": "/a", "quoted": `/"a"`} {
 		s.do(t, cli.ExitOK, "copy", "--db", db, "--container", "docs", "--to", to, "--partition-key", path, "--no-finish")
-		if got := limits(to); len(got) != 1 || got[acme] != want {
-			t.Errorf("%s: a copy with the same key has the limits %v", path, got)
+		if got := limits(to); !maps.Equal(got, want) {
+			t.Errorf("%s: a copy with the same key has the limits %v, want %v", path, got, want)
 		}
 	}
 	s.do(t, cli.ExitOK, append(byB, "--no-key-limits", "--drop")...)
