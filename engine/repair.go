@@ -42,7 +42,8 @@ const maxRefused = 1000
 // Repair copies what can be read of the store in src into a new store in dst, and reports
 // what it could not read. If dst has something in it, it is ErrExists. Nothing in src is changed.
 // Documents keep their keys, ids and, to the second, times of expiry. Containers keep their
-// definitions and limits, which do not bound the repair. Sequences, etags and times of
+// definitions and limits, which do not bound the repair. An unfinished copy stays one, and what a
+// copy has taken the place of takes no writes. Sequences, etags and times of
 // modification are new. Old versions for change feeds and positions in replicated logs
 // are not copied. A store whose own manifest or log is damaged is refused.
 func Repair(ctx context.Context, src, dst string, o *RepairOptions) (RepairReport, error) {
@@ -75,7 +76,7 @@ func Repair(ctx context.Context, src, dst string, o *RepairOptions) (RepairRepor
 
 // repair copies between open stores.
 func repair(ctx context.Context, from, to *DB, opts *RepairOptions) (RepairReport, error) {
-	r := repairer{ctx: ctx, opts: opts}
+	r := repairer{ctx: ctx, opts: opts, made: make(map[uint32]*Container)}
 	for info := range to.Containers() {
 		return r.report, fmt.Errorf("repair: %w: the store to be written has a container %q", ErrExists, info.Name)
 	}
@@ -88,6 +89,9 @@ func repair(ctx context.Context, from, to *DB, opts *RepairOptions) (RepairRepor
 			return r.report, fmt.Errorf("repair of container %q: %w", info.Name, err)
 		}
 	}
+	if err := r.closeCopies(from.storeState()); err != nil {
+		return r.report, fmt.Errorf("repair: %w", err)
+	}
 	return r.report, to.Flush(ctx)
 }
 
@@ -99,7 +103,8 @@ type repairer struct {
 	past   salvage
 	from   *Container
 	into   *Container
-	entry  int64 // time of the newest entry of the partition at hand
+	entry  int64                 // time of the newest entry of the partition at hand
+	made   map[uint32]*Container // by the id of the container that was read
 }
 
 func (r *repairer) container(c *Container, to *DB) (err error) {
@@ -120,6 +125,7 @@ func (r *repairer) container(c *Container, to *DB) (err error) {
 	if r.into, err = to.Container(c.name); err != nil {
 		return err
 	}
+	r.made[c.id] = r.into
 	r.past = salvage{
 		Salvager: lsm.Salvager{Ctx: r.ctx, Older: r.opts.Older, Give: r.write}, report: &r.report, progress: r.opts.Progress,
 	}
@@ -137,6 +143,26 @@ func (r *repairer) container(c *Container, to *DB) (err error) {
 	}
 	if rate := c.Def().Throughput; rate > 0 {
 		return r.into.SetThroughput(r.ctx, rate)
+	}
+	return nil
+}
+
+// closeCopies has the containers take no writes that took none: unfinished copies, and those
+// whose place a copy has taken. state is that of the store that was read.
+func (r *repairer) closeCopies(state manifest.Store) error {
+	for id, c := range r.made {
+		was, of := state.Container(id), uint32(0)
+		if source := r.made[was.CopyOf]; source != nil { // else it was dropped
+			of = source.id
+		}
+		if !was.Copied && of == 0 {
+			continue
+		}
+		if err := c.change(func(m *manifest.Container) error { m.Copied, m.CopyOf = was.Copied, of; return nil }); err != nil {
+			return err
+		}
+		c.copied.Store(was.Copied)
+		c.copyOf.Store(of)
 	}
 	return nil
 }

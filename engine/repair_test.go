@@ -273,3 +273,33 @@ func TestRepairIntoSomething(t *testing.T) {
 		}
 	}
 }
+
+// TestRepairKeepsCopies: an unfinished copy stays one, which CopyTo goes on with, and what a copy
+// has taken the place of takes no writes.
+func TestRepairKeepsCopies(t *testing.T) {
+	ctx, byID := t.Context(), ContainerDef{PartitionKey: []string{"/id"}}
+	db, c := openStore(t, testOptions(vfs.NewMem()))
+	must(t, second(c.Upsert(ctx, smallDocument("1", "a", 50), nil)))
+	must(t, second(copied(ctx, c, "begun", byID)))
+	old, err := db.CreateContainer(ctx, "old", byK)
+	must(t, err)
+	job, err := copied(ctx, old, "new", byID)
+	must(t, err)
+	must(t, second(job.Finish(ctx)))
+	fixed, err := Open(ctx, "fixed", testOptions(vfs.NewMem()))
+	must(t, err)
+	defer fixed.Close()
+	must(t, second(repair(ctx, db, fixed, &RepairOptions{})))
+	for name, want := range map[string]error{"begun": ErrCopying, "c": nil, "new": nil, "old": ErrCopied} {
+		c, err := fixed.Container(name)
+		must(t, err)
+		if _, err = c.Upsert(ctx, smallDocument("2", "a", 50), nil); !errors.Is(err, want) {
+			t.Errorf("a write to %s: %v, want %v", name, err, want)
+		}
+	}
+	c, err = fixed.Container("c")
+	must(t, err)
+	job, err = copied(ctx, c, "begun", byID)
+	must(t, err)
+	must(t, second(job.Finish(ctx)))
+}
