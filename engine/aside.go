@@ -32,7 +32,7 @@ type Damage struct {
 	// as before.
 	Aside bool `json:"set_aside"`
 	// Whole says that the physical partition cannot be read or written, because its
-	// manifest is damaged.
+	// manifest is damaged or, in what a repair has lost, because it is not here.
 	Whole bool  `json:"whole_partition"`
 	Err   error `json:"error"`
 }
@@ -53,7 +53,7 @@ func (p *partition) damages() (all []Damage) {
 func (p *partition) damageOf(f *lsm.File, aside bool, why error) Damage {
 	d := Damage{
 		Container: p.c.name, Partition: p.ID, Min: f.Min.String(), Max: f.Max.String(), File: p.db.env.FS.Path(f.Name), Offset: -1,
-		Aside: aside, Whole: p.Lost != nil, Err: why,
+		Aside: aside, Whole: p.Lost != nil || p.Absent, Err: why,
 	}
 	if at := new(CorruptionError); errors.As(why, &at) {
 		d.File, d.Offset = at.File, at.Offset

@@ -175,6 +175,24 @@ func TestEvict(t *testing.T) {
 	}
 }
 
+// TestRepairTellsWhatIsNotHere: a repair counts a range that is not here among what is lost.
+func TestRepairTellsWhatIsNotHere(t *testing.T) {
+	ctx := t.Context()
+	db, c, err := evictStore(t, vfs.NewMem())
+	must(t, err)
+	defer db.Close()
+	must(t, applyItem(c, 1, "k1", nil))
+	must(t, c.Evict(ctx, c.Partitions()[0].ID))
+	fixed, err := Open(ctx, "fixed", testOptions(vfs.NewMem()))
+	must(t, err)
+	defer fixed.Close()
+	report, err := repair(ctx, db, fixed, &RepairOptions{})
+	must(t, err)
+	if report.Documents != 0 || len(report.Lost) != 1 || !report.Lost[0].Whole || !errors.Is(report.Lost[0].Err, ErrNotHere) {
+		t.Errorf("%+v", report)
+	}
+}
+
 // TestEvictBesideFeed: a feed that follows ends when what it follows is not here any more.
 func TestEvictBesideFeed(t *testing.T) {
 	ctx := t.Context()

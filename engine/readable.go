@@ -115,5 +115,9 @@ func (s *salvage) partition(p *partition) error {
 			s.progress(*s.report)
 		}
 	}
+	if why := p.here(); why != nil && s.Before == nil { // one logical partition lies elsewhere
+		s.Lost(&lsm.File{Min: p.Range.Min, Max: p.Range.Max, Name: p.Dir}, why)
+		return nil
+	}
 	return s.Read(&p.Tree)
 }
