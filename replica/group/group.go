@@ -18,7 +18,8 @@
 //     confirmed the leader, after the read had begun. Each read has a request id of its own.
 //  6. An installation never takes the partition back.
 //  7. Raft goes by a change of the members only when the log has, durably, that it was
-//     committed. So a replica never comes back with members of the past.
+//     committed. So a replica never comes back with members of the past. What is known to be committed
+//     when an entry is written is durable with it.
 //  8. What this node has of the key space is what its replicas have: nothing is left of a
 //     half that split off elsewhere, or of a replica that was removed. See split.go.
 //  9. A replica takes part in a group only under an id that it has had from the beginning:
@@ -34,6 +35,7 @@
 package group
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -139,6 +141,7 @@ type Group struct {
 	bytes     int                   // in encoded
 	hurry     bool                  // they do not wait for the outcome of others
 	unwritten int                   // appends that were handed out and are not durable
+	rises     *pb.HardState         // of term and vote, with a commit that no record has yet; nil: there is none
 	reads     []*read
 	boot      [8]byte // of read ids: another one for each Open
 	readCount uint64
@@ -502,9 +505,11 @@ func (g *Group) Write(ctx context.Context, a *Append) error {
 	}
 	if len(m.GetEntries()) == 0 && (hard == nil || hard.GetTerm() == g.term && hard.GetVote() == g.vote) {
 		// What it answers for was written before, and waited for in order. A commit that
-		// rises need not be durable: the next record has it.
+		// rises need not be durable: the next record has it. Raft does not say it again.
+		g.rises = cmp.Or(hard, g.rises)
 		return nil
 	}
+	hard, g.rises = cmp.Or(hard, g.rises), nil
 	pos, err := g.cfg.Log.Append(hard, m.GetEntries())
 	if err != nil {
 		return g.fail(err)

@@ -559,3 +559,49 @@ func TestChangeIsKept(t *testing.T) {
 		t.Errorf("after a power cut: %v at entry %d", again.g.Config(), again.g.Applied())
 	}
 }
+
+// TestCommitIsKept: what a replica has heard to be committed it knows after a power cut, if it has acknowledged an entry since.
+// Otherwise it could acknowledge a change of the members and go by those before the last one.
+func TestCommitIsKept(t *testing.T) {
+	mem := vfs.NewMem()
+	base := FirstBase([]uint64{1, 2, 3}, 100)
+	r, err := open(t, mem, 1, &base)
+	must(t, err)
+	must(t, r.work())
+	change := func(index uint64, kind pb.ConfChangeType, id uint64) *pb.Entry {
+		data, err := proto.Marshal(&pb.ConfChangeV2{Changes: []*pb.ConfChangeSingle{{Type: kind.Enum(), NodeId: &id}}})
+		must(t, err)
+		return &pb.Entry{Type: pb.EntryConfChangeV2.Enum(), Term: new(uint64(2)), Index: &index, Data: data}
+	}
+	var appends []*Append
+	hear := func(term, index, commit uint64, entries ...*pb.Entry) {
+		t.Helper()
+		must(t, r.g.Step(&pb.Message{
+			Type: pb.MsgApp.Enum(), From: new(uint64(2)), To: new(uint64(1)), Term: new(uint64(2)), LogTerm: &term, Index: &index, Commit: &commit, Entries: entries,
+		}))
+		w, err := r.g.Ready()
+		must(t, err)
+		for _, a := range w.Appends {
+			must(t, r.g.Write(ctx, a))
+			must(t, r.log.Wait(a.Position))
+			appends = append(appends, a)
+		}
+	}
+	hear(1, 1, 1, change(2, pb.ConfChangeAddNode, 4))
+	hear(2, 2, 2)
+	hear(2, 2, 2, change(3, pb.ConfChangeRemoveNode, 3))
+	for _, a := range appends {
+		must(t, r.g.Written(a))
+	}
+	w, err := r.g.Ready()
+	must(t, err)
+	if last := w.Send[len(w.Send)-1]; last.GetType() != pb.MsgAppResp || last.GetIndex() != 3 {
+		t.Fatalf("the last answer is %v", last)
+	}
+	again, err := open(t, mem.Crash(vfs.CrashOptions{Keep: vfs.KeepNone}), 1, nil)
+	must(t, err)
+	must(t, again.work())
+	if !slices.Contains(again.g.Config().GetVoters(), 4) {
+		t.Errorf("after a power cut: %v at entry %d", again.g.Config(), again.g.Applied())
+	}
+}
