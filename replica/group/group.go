@@ -236,7 +236,10 @@ func Open(ctx context.Context, cfg Config) (*Group, error) {
 	if err != nil {
 		return nil, err
 	}
-	g.term, g.vote, g.committed = hard.GetTerm(), hard.GetVote(), hard.GetCommit()
+	g.term, g.vote, g.committed = hard.GetTerm(), hard.GetVote(), cfg.Log.Committed()
+	if hard.GetCommit() > g.committed {
+		g.rises = hard // Check may have raised it
+	}
 	err = g.guard(func() error {
 		node, refusal := raft.NewRawNode(&raft.Config{
 			ID: cfg.Log.Replica(), ElectionTick: cfg.ElectionTicks, HeartbeatTick: cfg.HeartbeatTicks,

@@ -605,3 +605,30 @@ func TestCommitIsKept(t *testing.T) {
 		t.Errorf("after a power cut: %v at entry %d", again.g.Config(), again.g.Applied())
 	}
 }
+
+// TestChangeIsKeptAfterFailure: a replica has failed between the entry of a change of the members and its note in the log that this was
+// committed. When it is opened again, with what the partition has in memory, it makes the note before it goes by the change.
+func TestChangeIsKeptAfterFailure(t *testing.T) {
+	mem := vfs.NewMem()
+	r := single(t, mem, 100)
+	must(t, r.g.ProposeChange(&pb.ConfChangeV2{Changes: []*pb.ConfChangeSingle{{Type: pb.ConfChangeAddLearnerNode.Enum(), NodeId: new(uint64(2))}}}))
+	w, err := r.g.Ready()
+	must(t, err)
+	must(t, r.g.Write(ctx, w.Appends[0]))
+	must(t, r.log.Wait(w.Appends[0].Position))
+	must(t, r.g.applyEmpty(ctx, r.g.Applied()+1)) // as an apply does first
+	for range 2 {                                 // the note may fail more than once
+		r.g, err = Open(ctx, r.g.cfg)
+		must(t, err)
+	}
+	must(t, r.work())
+	if !slices.Contains(r.g.Config().GetLearners(), 2) {
+		t.Fatalf("%v", r.g.Config())
+	}
+	again, err := open(t, mem.Crash(vfs.CrashOptions{Keep: vfs.KeepNone}), 1, nil)
+	must(t, err)
+	must(t, again.work())
+	if !slices.Contains(again.g.Config().GetLearners(), 2) {
+		t.Errorf("after a power cut: %v at entry %d", again.g.Config(), again.g.Applied())
+	}
+}

@@ -29,6 +29,8 @@ type Group struct {
 		tail
 		// installing is the base of an installation that has begun and not ended; nil: none.
 		installing *Base
+		// committed is an entry up to which records say that all were committed, durably.
+		committed uint64
 	}
 }
 
@@ -393,6 +395,13 @@ func (g *Group) BeginInstall(hard *pb.HardState, b Base) error {
 	return g.writeSynced(&record{kind: kindInstall, hard: hardOf(hard), base: b})
 }
 
+// Committed returns an entry up to which the log has, durably, that all were committed. The hard state may say more: see Check.
+func (g *Group) Committed() uint64 {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return max(g.mu.committed, g.mu.base.Index)
+}
+
 // Commit notes, durably, that the entries up to index, which are in the log, were committed.
 func (g *Group) Commit(index uint64) error {
 	g.mu.Lock()
@@ -411,7 +420,12 @@ func (g *Group) Commit(index uint64) error {
 	if err != nil {
 		return fmt.Errorf("commit entry %d of group %d: %w", index, g.id, err)
 	}
-	return g.store.Wait(pos)
+	if err = g.store.Wait(pos); err == nil {
+		g.mu.Lock()
+		g.mu.committed = max(g.mu.committed, index)
+		g.mu.Unlock()
+	}
+	return err
 }
 
 // Begin gives an empty log, which waits for a snapshot, the base b, durably: the partition has

@@ -123,7 +123,7 @@ func (r *replay) finish(s *Store) (*Group, error) {
 		return nil, fmt.Errorf("the last entry is of term %d, the hard state of %d", term, r.hard.term)
 	}
 	g := s.newGroup(&r.state)
-	g.mu.hard, g.mu.installing = r.hard, r.installing
+	g.mu.hard, g.mu.committed, g.mu.installing = r.hard, r.hard.commit, r.installing
 	g.mu.tail = r.tail
 	return g, nil
 }
