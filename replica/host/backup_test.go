@@ -1,0 +1,49 @@
+package host_test
+
+import (
+	"bytes"
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cleavestore/cleave/internal/transfer"
+	"github.com/cleavestore/cleave/replica/client"
+	"github.com/cleavestore/cleave/replica/host"
+	"github.com/cleavestore/cleave/replica/serve"
+	"github.com/cleavestore/cleave/replica/transport"
+)
+
+// TestExportOfSplit: a group splits when a client knows its description, and before a replica exports it. The client does not take the
+// half for the whole.
+func TestExportOfSplit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		split := make(chan struct{})
+		r := host.NewRig(t, 1, func(ctx context.Context, h *host.Host, c *transport.Conn) {
+			if h.Node() != 1 { // which describes the group, and is asked for its content last
+				<-split
+			}
+			serve.Client(ctx, h, c)
+		})
+		r.Steady()
+		id := r.Cluster().Groups()[0].ID
+		c := client.New(client.Config{Cluster: r.Cluster(), Credentials: r.Credentials(), Dial: r.Network().Dialer(clientAddress)})
+		go func() {
+			defer close(split)
+			time.Sleep(2 * time.Second)
+			if err := r.Split(id, newRight); err != nil {
+				t.Error(err)
+			}
+		}()
+		var content bytes.Buffer
+		g, _, err := c.Export(within(time.Minute), id, &content)
+		must(t, err)
+		source, err := transfer.NewReader(&content)
+		must(t, err)
+		if now := r.Leading(id).Group(id).Range; source.Range != now || g.Range != now {
+			t.Errorf("the content of %v is described as that of %v, and the group has %v", source.Range, g.Range, now)
+		}
+		c.Close()
+		r.Close()
+	})
+}
