@@ -63,6 +63,21 @@ func TestGather(t *testing.T) {
 	}
 }
 
+// TestGatherRefusedKey: a command with a key that the container refuses is refused by itself, also without operations. What another
+// client has proposed is carried out.
+func TestGatherRefusedKey(t *testing.T) {
+	r := single(t, vfs.NewMem(), 100)
+	bad := &command.Command{ID: commandID(1), After: r.g.Applied(), Batches: []command.Batch{{Key: engine.JoinKeys(key, key)}}}
+	if err := r.g.Propose(bad); !errors.Is(err, engine.ErrInvalid) {
+		t.Errorf("proposed: %v", err)
+	}
+	must(t, r.g.Propose(upsert(2, r.g.Applied(), "i")))
+	must(t, r.work())
+	if o := r.done[len(r.done)-1]; o.ID != commandID(2) || o.Err != nil || len(o.Results) != 1 || o.Results[0].Err != nil {
+		t.Errorf("the command of another client: %+v", o)
+	}
+}
+
 // TestGatherLongKeys: commands that fit into entries of their own do so too when many come at once, whose keys count for
 // each of their operations.
 func TestGatherLongKeys(t *testing.T) {

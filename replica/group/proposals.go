@@ -51,7 +51,11 @@ func (g *Group) Propose(c *command.Command) error {
 		return err
 	}
 	size, encoded := int64(0), c.Append(nil)
-	for _, b := range batches {
+	for i, b := range batches {
+		// The container refuses the key of a batch without operations only in the entry, and with it all commands there.
+		if n := c.Batches[i].Key.Len(); n != g.levels {
+			return fmt.Errorf("%w: partition key %s: number of levels %d, of container %q %d", engine.ErrInvalid, c.Batches[i].Key, n, g.cfg.Container.Name(), g.levels)
+		}
 		size += b.Size()
 	}
 	switch {
