@@ -10,14 +10,13 @@ import (
 	"runtime"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 )
 
 const (
 	handshakeTime = 5 * time.Second
 	// pingEvery is how often a side that has sent nothing sends a ping, and silence how many
-	// such times may pass without a frame before the connection is closed.
+	// such times may pass without a byte before the connection is closed.
 	pingEvery = time.Second
 	silence   = 4
 )
@@ -28,7 +27,6 @@ type Conn struct {
 	raw   *tls.Conn
 	in    *frameReader
 	limit int // bytes that may wait to be sent
-	heard atomic.Bool
 	wake  chan struct{}
 	done  chan struct{} // closed by Close
 
@@ -42,7 +40,7 @@ type Conn struct {
 
 func newConn(raw *tls.Conn, in *frameReader, limit int) *Conn {
 	c := &Conn{raw: raw, in: in, limit: limit, wake: make(chan struct{}, 1), done: make(chan struct{})}
-	c.heard.Store(true)
+	in.heard.Store(true)
 	go c.write()
 	go c.watch()
 	return c
@@ -83,7 +81,7 @@ func (c *Conn) Read() (Kind, []byte, error) {
 			c.Close()
 			return 0, nil, err
 		}
-		c.heard.Store(true)
+		c.in.heard.Store(true)
 		if kind != kindPing {
 			return kind, payload, nil
 		}
@@ -119,7 +117,7 @@ func (c *Conn) watch() {
 			return
 		case <-tick.C:
 		}
-		if c.heard.Swap(false) {
+		if c.in.heard.Swap(false) {
 			silent = -1
 		}
 	}

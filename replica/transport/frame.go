@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"sync/atomic"
 )
 
 // Version is the version of the protocol: of what this package and package protocol encode. Both ends must
@@ -96,12 +97,31 @@ func appendFrame(dst []byte, kind Kind, payload []byte) []byte {
 
 // frameReader reads frames.
 type frameReader struct {
-	r    *bufio.Reader
-	head [frameHead]byte
-	buf  []byte
+	r     *bufio.Reader
+	heard atomic.Bool // bytes have come since the flag was lowered
+	head  [frameHead]byte
+	buf   []byte
 }
 
-func newFrameReader(r io.Reader) *frameReader { return &frameReader{r: bufio.NewReaderSize(r, 64<<10)} }
+func newFrameReader(r io.Reader) *frameReader {
+	f := new(frameReader)
+	f.r = bufio.NewReaderSize(&hearing{r, &f.heard}, 64<<10)
+	return f
+}
+
+// hearing notes that bytes have come: on a slow link those of one frame come for long.
+type hearing struct {
+	io.Reader
+	heard *atomic.Bool
+}
+
+func (h *hearing) Read(p []byte) (int, error) {
+	n, err := h.Reader.Read(p)
+	if n > 0 {
+		h.heard.Store(true)
+	}
+	return n, err
+}
 
 // read returns the next frame, whose payload is valid until the next call. io.EOF: the
 // connection ended between two frames.

@@ -12,6 +12,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -182,6 +183,33 @@ func TestSilence(t *testing.T) {
 		}
 		one.Close()
 		two.Close()
+	})
+}
+
+// TestSlowFrame: a connection stays while the bytes of a frame come, however long that takes.
+func TestSlowFrame(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var n memnet.Network
+		c := credentials(t, 0, 1)
+		one, _ := node(&n, 1, c[1])
+		raw, in, err := dial(t.Context(), n.Dialer("client"), c[0], address(1), hello{purpose: forClient, to: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for part := range slices.Chunk(appendFrame(nil, FirstOfClients, make([]byte, 1000)), 100) {
+			if time.Sleep(pingEvery); err == nil {
+				_, err = raw.Write(part)
+			}
+		}
+		kind, payload := kindPing, []byte(nil)
+		for err == nil && kind == kindPing {
+			kind, payload, err = in.read(MaxFrame)
+		}
+		if kind != FirstOfClients+1 || len(payload) != 1000 || err != nil {
+			t.Errorf("kind %d with %d bytes, %v", kind, len(payload), err)
+		}
+		raw.NetConn().Close()
+		one.Close()
 	})
 }
 
