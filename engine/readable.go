@@ -19,8 +19,9 @@ import (
 // what could not be read, and how many documents were left out because a newer version,
 // or a delete, may lie in what is damaged. It is meant for stores that are open
 // ReadOnly: past damage it shows the newest versions, and keeps the memory they are in
-// until the loop ends. Items are safe to keep. At most one error comes, as the last
-// pair.
+// until the loop ends or the store is closed. In a store that is open for writing, what the
+// body of the loop calls must not wait for memory, as writes, Compact and Close may. Items are
+// safe to keep. At most one error comes, as the last pair.
 func (c *Container) ScanReadable(ctx context.Context, pk PartitionKey, report *RepairReport) iter.Seq2[Item, error] {
 	return func(yield func(Item, error) bool) {
 		if report == nil {
@@ -70,22 +71,8 @@ func (c *Container) ScanReadable(ctx context.Context, pk PartitionKey, report *R
 			after := itemKey(last.Key, last.ID)
 			past.After = &after
 		}
-		past.Give = func(k *item.Key, v *item.Version) error {
-			if !show(&exec.Row{
-				Key: keyOf(string(k.PK)), ID: string(k.ID), Seq: v.Seq, Modified: v.Modified, Expires: v.Expires,
-				Charge: cost.Read(len(v.Body)), Body: bytes.Clone(v.Body),
-			}) {
-				return errLeft
-			}
-			return nil
-		}
-		for _, p := range state.routing.Load().parts {
-			if err := past.partition(p); err != nil {
-				if err != errLeft {
-					yield(Item{}, err)
-				}
-				return
-			}
+		if err := past.loop(ctx, state, show); err != nil && err != errLeft {
+			yield(Item{}, err)
 		}
 	}
 }
@@ -104,6 +91,39 @@ type salvage struct {
 	lsm.Salvager
 	report   *RepairReport
 	progress func(RepairReport) // nil: nobody is told
+}
+
+// loop shows what can be read of a container. Close waits while it reads, and not for show.
+func (s *salvage) loop(ctx context.Context, c *Container, show func(*exec.Row) bool) error {
+	call, err := c.enterAgain(ctx)
+	if err != nil {
+		return err
+	}
+	inside := true
+	defer func() {
+		if inside {
+			call.Leave()
+		}
+	}()
+	s.Give = func(k *item.Key, v *item.Version) error {
+		row := exec.Row{
+			Key: keyOf(string(k.PK)), ID: string(k.ID), Seq: v.Seq, Modified: v.Modified, Expires: v.Expires,
+			Charge: cost.Read(len(v.Body)), Body: bytes.Clone(v.Body),
+		}
+		call.Leave()
+		if inside = false; !show(&row) {
+			return errLeft
+		}
+		call, err = c.enterAgain(ctx)
+		inside = err == nil
+		return err
+	}
+	for _, p := range c.routing.Load().parts {
+		if err := s.partition(p); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (s *salvage) partition(p *partition) error {
