@@ -129,8 +129,9 @@ func (db *DB) Refresh(ctx context.Context) error {
 	r.newest.Store(next)
 	for id, handle := range r.handles {
 		if present[id] == nil {
-			gone := &Container{db: next, id: id, name: handle.name, def: handle.def, keys: handle.keys}
-			gone.routing.Store(handle.now().routing.Load())
+			last := handle.now() // scans pin sequences in the state that its partitions belong to
+			gone := &Container{db: last.db, id: id, name: last.name, def: last.def, keys: last.keys}
+			gone.routing.Store(last.routing.Load())
 			gone.dropped.Store(true)
 			handle.renewed.Store(gone)
 		}

@@ -150,6 +150,32 @@ func TestRefresh(t *testing.T) {
 	}
 }
 
+// TestRefreshDroppedScan: a scan of a Container that the writer has dropped is refused, and holds nothing.
+func TestRefreshDroppedScan(t *testing.T) {
+	ctx := t.Context()
+	mem := vfs.NewMem()
+	writer, wc := openStore(t, testOptions(mem))
+	upsert(t, wc, "1", 10)
+	db := reader(t, mem)
+	c, err := db.Container("c")
+	must(t, err)
+	must(t, writer.DropContainer(ctx, "c"))
+	must(t, db.Refresh(ctx))
+	for what, items := range map[string]func(func(Item, error) bool){
+		"scan":             c.Scan(ctx, StringKey("a"), IDRange{}, nil),
+		"scan of all":      c.ScanAll(ctx, nil),
+		"what is readable": c.ScanReadable(ctx, PartitionKey{}, new(RepairReport)),
+	} {
+		if _, err := collectItems(items); !errors.Is(err, ErrClosed) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if held := db.Stats().Holders; len(held) > 0 {
+		t.Errorf("held by %v", held)
+	}
+	must(t, db.Shutdown(ended()))
+}
+
 // TestRefreshBeside refreshes while a writer writes, flushes and compacts, and readers read. The
 // writer writes each round to two items at once; readers never see two rounds at a time, nor go
 // back.
