@@ -132,6 +132,10 @@ func (db *DB) Refresh(ctx context.Context) error {
 			last := handle.now() // scans pin sequences in the state that its partitions belong to
 			gone := &Container{db: last.db, id: id, name: last.name, def: last.def, keys: last.keys}
 			gone.routing.Store(last.routing.Load())
+			gone.family.Indexing.Store(last.family.Indexing.Load()) // this and what follows is for Def
+			gone.throughput.Store(last.throughput.Load())
+			gone.life.Init(last.life.Follows(), last.life.Default())
+			gone.limits.Set(last.limits.Rules(), 0)
 			gone.dropped.Store(true)
 			handle.renewed.Store(gone)
 		}

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/cleavestore/cleave/internal/vfs"
 )
@@ -174,6 +175,31 @@ func TestRefreshDroppedScan(t *testing.T) {
 		t.Errorf("held by %v", held)
 	}
 	must(t, db.Shutdown(ended()))
+}
+
+// TestRefreshDropped: a Container that the writer has dropped still tells what it was, and refuses calls.
+func TestRefreshDropped(t *testing.T) {
+	ctx := t.Context()
+	mem := vfs.NewMem()
+	writer, wc := openStore(t, testOptions(mem), ContainerDef{
+		PartitionKey: []string{"/k"}, Index: IndexAll(), DefaultTTL: time.Hour, MutableTTL: true, Throughput: 500,
+	})
+	must(t, wc.SetKeyLimits(ctx, StringKey("a"), KeyLimits{Bytes: 5000}))
+	db := reader(t, mem)
+	c, err := db.Container("c")
+	must(t, err)
+	told := func() string { return fmt.Sprintf("%+v %v", c.Def(), iterated(c.LimitedKeys())) }
+	before := told()
+	must(t, writer.DropContainer(ctx, "c"))
+	for range 2 {
+		must(t, db.Refresh(ctx))
+		if now := told(); now != before {
+			t.Errorf("it was %s, now %s", before, now)
+		}
+		if _, err := c.Usage(ctx, StringKey("a"), nil); !errors.Is(err, ErrClosed) {
+			t.Errorf("usage: %v", err)
+		}
+	}
 }
 
 // TestRefreshBeside refreshes while a writer writes, flushes and compacts, and readers read. The
