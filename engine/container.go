@@ -352,11 +352,11 @@ func (db *DB) unlistContainer(c *Container) error {
 // Name returns the container's name.
 func (c *Container) Name() string { return c.name }
 
-// Def returns the container's definition, defaults filled in.
+// Def returns the container's definition, defaults filled in. The caller may change it.
 func (c *Container) Def() ContainerDef {
 	c = c.now()
 	def := c.def
-	def.Synthetic = (*SyntheticKey)(def.Synthetic.rule().Clone())
+	def.PartitionKey, def.Synthetic = slices.Clone(def.PartitionKey), (*SyntheticKey)(def.Synthetic.rule().Clone())
 	def.Index, def.UniqueKeys = IndexPolicy{}, uniquekey.Clone(def.UniqueKeys)
 	if policy := c.family.Indexing.Load(); policy != nil {
 		def.Index = IndexPolicy(policy.Policy())

@@ -82,3 +82,17 @@ func TestEnsureContainerDiffers(t *testing.T) {
 		t.Errorf("what it was before the change: %v", err)
 	}
 }
+
+// TestDefIsACopy: what a caller makes of the definition that it was given, for a CopyTo for instance, changes no container.
+func TestDefIsACopy(t *testing.T) {
+	_, c := openStore(t, testOptions(vfs.NewMem()))
+	must(t, second(c.Upsert(t.Context(), []byte(`{"id":"1","k":"a","other":"b"}`), nil)))
+	def := c.Def()
+	def.PartitionKey[0] = "/other"
+	if n, err := c.Count(t.Context(), AllPartitions(), Eq("/other", "b")); n != 1 || err != nil {
+		t.Errorf("%d documents, %v", n, err)
+	}
+	if now := c.Def().PartitionKey[0]; now != "/k" {
+		t.Errorf("the key is %s", now)
+	}
+}
