@@ -78,7 +78,11 @@ func (s *Snapshot) read(ctx context.Context, pk PartitionKey, id string, how adm
 	epk := pk.EPK()
 	at := s.view(pk)
 	at.admission = max(at.admission, how)
-	return s.c.readAt(ctx, pk, &epk, id, at, buf)
+	it, err := s.c.readAt(ctx, pk, &epk, id, at, buf)
+	if closed := s.check(); closed != nil { // what was not found may be gone since
+		return Item{}, closed
+	}
+	return it, err
 }
 
 func (c *Container) read(ctx context.Context, pk PartitionKey, id string, how admission, buf []byte) (Item, error) {

@@ -98,8 +98,8 @@ func (s *Snapshot) Seq() uint64 {
 	return s.seq
 }
 
-// Close releases the snapshot; later calls on it return ErrClosed. It may be
-// called more than once.
+// Close releases the snapshot; later calls on it return ErrClosed, and so do those under way
+// that would go on to read. It may be called more than once.
 func (s *Snapshot) Close() error {
 	s.closed.Do(func() {
 		close(s.done)

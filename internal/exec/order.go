@@ -439,7 +439,10 @@ func (r *rowReader) read(row *toprows.Row) (ok bool, err error) {
 	}
 	u := &r.e.units[row.Unit]
 	r.result, ok, err = r.e.h.Read(r.e.ctx, pk, id, u.at, u.installEpoch)
-	if ok && r.eval != nil {
+	if err == nil && r.e.Snapshot != nil { // what was not found may be gone since the snapshot was closed
+		err = r.e.Snapshot.Check()
+	}
+	if ok = ok && err == nil; ok && r.eval != nil {
 		r.result.Body = bytes.Clone(r.row(r.result.Body))
 	}
 	return ok && len(r.result.Body) > 0, err
