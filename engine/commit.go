@@ -32,7 +32,7 @@ import (
 
 // refuse returns the error with which a write ends that step 2 to 5 have refused; nil:
 // they are to be done again. If rests is not zero, the refusal depends on a version that
-// readers do not see yet and that a crash may take back: then rests, the newest record of
+// readers do not see yet, or that a crash may take back: then rests, the newest record of
 // the partition, is shown before.
 func (p *partition) refuse(err error, rests physical.Record) error {
 	switch {
@@ -46,6 +46,20 @@ func (p *partition) refuse(err error, rests physical.Record) error {
 		}
 	}
 	return err
+}
+
+// restsLocked returns what a refusal rests on: see refuse. early says that it depends on a
+// version that readers do not see yet, sync that the write asked for a sync: what was written
+// without one is synced then. The commit lock is held.
+func (p *partition) restsLocked(early, sync bool) (rests physical.Record) {
+	unsynced := sync && p.Commit.Lazy > p.db.log.Synced()
+	if early || unsynced {
+		rests = p.NewestLocked()
+	}
+	if unsynced {
+		rests.Need = max(rests.Need, p.Commit.Lazy)
+	}
+	return rests
 }
 
 // lost fails the store: a version of a record that has its place in the log did not get

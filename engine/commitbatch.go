@@ -198,10 +198,7 @@ func (p *partition) applyBatchLocked(u *commit) (physical.Record, error) {
 		return physical.Record{}, err
 	}
 	if rests, err := u.JudgeLocked(&p.Partition); err != nil {
-		if rests > p.Visible.Load() {
-			return p.NewestLocked(), err
-		}
-		return physical.Record{}, err
+		return p.restsLocked(rests > p.Visible.Load(), u.sync), err
 	}
 	return u.WriteLocked(&p.Partition, p.db.stamp(), u.sync)
 }

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"testing"
 	"testing/synctest"
+
+	"github.com/cleavestore/cleave/internal/vfs"
 )
 
 // TestRefusalsAreDurable: what a conditional write answers must not rest on a
@@ -42,6 +44,30 @@ func TestRefusalsAreDurable(t *testing.T) {
 		}
 		must(t, db.Close())
 	})
+}
+
+// TestRefusalsOfSynced: what refuses a write that asks for a sync survives a power cut, though it was written without one.
+func TestRefusalsOfSynced(t *testing.T) {
+	there := smallDocument("3", "a", 1)
+	for name, write := range map[string]func(c *Container) error{
+		"one": func(c *Container) error {
+			return second(c.Create(t.Context(), there, &WriteOptions{Durability: Synced}))
+		},
+		"batch": func(c *Container) error {
+			b := c.NewBatch(StringKey("a"))
+			b.Durability = Synced
+			must(t, b.Create(there, nil))
+			return second(c.Commit(t.Context(), b))
+		},
+	} {
+		mem, _, c := bufferedStore(t)
+		if err := write(c); !errors.Is(err, ErrExists) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if err := holds(mem.Crash(vfs.CrashOptions{Keep: vfs.KeepNone}), 10); err != nil {
+			t.Errorf("%s, after a power cut: %v", name, err)
+		}
+	}
 }
 
 // TestBufferedBehindSynced: a write that needs no sync, behind one of its partition

@@ -335,10 +335,8 @@ func (p *partition) applyLocked(r *request, ahead *writebatch.Found) (physical.R
 		return physical.Record{}, err
 	}
 	if r.conditional() {
-		if early, err := p.checkLocked(r, ahead); early {
-			return p.NewestLocked(), err
-		} else if err != nil {
-			return physical.Record{}, err
+		if early, err := p.checkLocked(r, ahead); err != nil {
+			return p.restsLocked(early, r.sync), err
 		}
 	}
 	r.ver.Modified = p.db.stamp()
