@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -384,6 +385,42 @@ func TestChangeRetention(t *testing.T) {
 		if !errors.Is(err, ErrInvalid) {
 			t.Errorf("without ChangeRetention: %v", err)
 		}
+	}
+}
+
+// TestVersionsFromTimeReadOnly: a store that is open read-only knows how old sequences are, also after a Refresh: a feed of all
+// versions begins at a time, and Stats tells what is kept for feeds.
+func TestVersionsFromTimeReadOnly(t *testing.T) {
+	ctx := t.Context()
+	h := newHistorian(t, ContainerDef{PartitionKey: []string{"/k"}, ChangeRetention: time.Hour}, nil)
+	h.write(1, "a", "dropped", 0)
+	h.write(1, "a", "overwritten", 0)
+	must(t, h.db.keepMarks())
+	h.clock.pass(time.Hour)
+	must(t, h.db.Compact(ctx))
+	h.write(1, "a", "old", 0)
+	must(t, h.db.keepMarks())
+	h.clock.pass(time.Minute)
+	at := h.opts.clock()
+	h.write(1, "a", "new", 0)
+	must(t, h.db.Flush(ctx))
+	held := h.db.Stats().Holders
+	if h.c.routing.Load().parts[0].ChangeFloor.Load() == 0 || len(held) != 1 {
+		t.Fatalf("nothing was dropped, or it is held by %v", held)
+	}
+	reader := openReader(t, h.opts)
+	c, err := reader.Container("c")
+	must(t, err)
+	for range 2 {
+		n := 0
+		for _, err := range c.Changes(ctx, AllPartitions(), FromTime(at), &ChangeOptions{AllVersions: true}) {
+			must(t, err)
+			n++
+		}
+		if now := reader.Stats().Holders; n != 1 || !slices.Equal(now, held) {
+			t.Errorf("%d changes; held by %+v, in the writer's store by %+v", n, now, held)
+		}
+		must(t, reader.Refresh(ctx))
 	}
 }
 

@@ -47,6 +47,7 @@ type DB struct {
 	dir    string
 	opts   Options
 	opened time.Time
+	begun  time.Duration // Options.elapsed then, which is above 0 after a Refresh
 
 	lock io.Closer
 	log  *wal.Log // nil when read-only
@@ -133,7 +134,7 @@ func Open(ctx context.Context, dir string, opts *Options) (*DB, error) {
 // error matches errReleased.
 func openWith(ctx context.Context, dir string, o Options, short bool) (*DB, error) {
 	db := &DB{
-		dir: dir, opts: o, short: short, opened: o.clock(), unsampled: loadstats.Every - 1,
+		dir: dir, opts: o, short: short, opened: o.clock(), begun: o.elapsed(), unsampled: loadstats.Every - 1,
 		calls:  epoch.New(),
 		loops:  epoch.New(),
 		cold:   openfile.NewColdReads(coldReads),

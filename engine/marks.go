@@ -8,7 +8,7 @@ import (
 
 // steadyMillis returns the system's time at the opening plus the time since: it does not
 // jump.
-func (db *DB) steadyMillis() int64 { return db.opened.Add(db.opts.elapsed()).UnixMilli() }
+func (db *DB) steadyMillis() int64 { return db.opened.Add(db.opts.elapsed() - db.begun).UnixMilli() }
 
 // floor returns the newest sequence known to be at least as old as ago, 0 if none is
 // known.

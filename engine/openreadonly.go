@@ -31,6 +31,7 @@ func (u unlocked) Read(ctx context.Context, aside bool) error {
 	}
 	state := &db.storeManifest.state
 	db.env.StoreID = state.StoreID
+	db.marks.Open(state.Marks, db.steadyMillis())
 	if err := db.openPartitions(ctx, state); err != nil {
 		return err
 	}
