@@ -74,6 +74,7 @@ func notHere(c *Container, key PartitionKey) map[string]error {
 		"durable":   second(c.DurableIndex(p.ID)),
 		"flush":     second(c.FlushPartition(ctx, p.ID)),
 		"export":    second(c.ExportPartition(ctx, p.ID, new(bytes.Buffer))),
+		"usage":     second(c.Usage(ctx, key, nil)),
 	}
 	asked["view"] = c.View(ctx, key, func(tx *Tx) error { return second(tx.Read("i1")) })
 	_, _, asked["digest"] = c.DigestPartition(ctx, p.ID)

@@ -132,6 +132,9 @@ func (c *Container) Usage(ctx context.Context, pk PartitionKey, o *UsageOptions)
 	for settled, epk := false, pk.EPK(); !settled; {
 		rt := c.routing.Load()
 		p := rt.parts[rt.table.Find(&epk)]
+		if err = p.here(); err != nil {
+			return KeyUsage{}, err
+		}
 		if held, err = p.sizes.Tally(ctx, pk.Encoded(), o != nil && o.Exact); err != nil {
 			return KeyUsage{}, c.db.readError(err)
 		}
