@@ -23,7 +23,7 @@ func OfBase(values ...PartitionKey) Scope {
 // in a range goes on where splits and merges have put the keys.
 func OfRange(min, max string) (Scope, error) { return AllPartitions().Between(min, max) }
 
-// Between is what of OnePartition, PrefixOf or AllPartitions lies in a range that is given as for OfRange.
+// Between is what of OnePartition, PrefixOf, OfRange or AllPartitions lies in a range that is given as for OfRange.
 func (s Scope) Between(min, max string) (Scope, error) {
 	of, err := s.of.Between(min, max)
 	if err != nil {

@@ -71,6 +71,9 @@ func (s Scope) Between(min, max string) (Scope, error) {
 	if within.Min, err = partmap.ParseEPK(min); err == nil && max != "" {
 		within.Max, err = partmap.ParseEPK(max)
 	}
+	if !s.Within.Empty() {
+		within = within.Common(s.Within)
+	}
 	switch {
 	case err == nil && (s.Kind == None || s.Kind == Base):
 		err = fmt.Errorf("of %s no range can be taken", s)

@@ -138,6 +138,12 @@ func TestBetween(t *testing.T) {
 	if s.Holds(&twoLevels, key) != s.Within.Contains(&epk) {
 		t.Errorf("%v holds %v, whose EPK is %s", s, key, epk.String())
 	}
+	if part, err := s.Between("", "20"); err != nil || part.String() != "range [10,20)" {
+		t.Errorf("what of %v lies before 20: %v, %v", s, part, err)
+	}
+	if part, err := s.Between("", "10"); err == nil {
+		t.Errorf("what of %v lies before 10: %v", s, part)
+	}
 	for _, bad := range [][2]string{{"20", "10"}, {"10", "10"}, {"1", ""}, {"", "g0"}} {
 		if s, err := (Scope{Kind: All}).Between(bad[0], bad[1]); err == nil {
 			t.Errorf("%q: %v", bad, s)
