@@ -246,5 +246,8 @@ func (db *DB) readError(err error) error {
 	db.counters.readErrors.Add(1)
 	db.opts.Logger.Error("read failed", "error", err)
 	notify(db, db.opts.Events.CorruptionFound, err)
+	if errors.Is(err, ErrCorrupt) {
+		db.env.CompactSoon() // if an index is damaged, its file is written anew
+	}
 	return fmt.Errorf("read: %w", err)
 }

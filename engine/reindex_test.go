@@ -223,6 +223,46 @@ func TestDamagedIndex(t *testing.T) {
 	checkVerified(t, db)
 }
 
+// TestDamagedIndexIsMadeAnew: a query that meets damage in an index wakes the background, which makes the index anew: there
+// need be no flush.
+func TestDamagedIndexIsMadeAnew(t *testing.T) {
+	ctx := t.Context()
+	mem := vfs.NewMem()
+	opts := testOptions(mem)
+	opts.FileBytes, opts.memtableBytes = 1<<20, 1<<20
+	db, c := openStore(t, opts, ContainerDef{PartitionKey: []string{"/k"}, Index: IndexAll()})
+	const items = 1000
+	for i := range items {
+		must(t, second(c.Upsert(ctx, fmt.Appendf(nil, `{"id":"%d","k":"a"}`, i), nil)))
+	}
+	must(t, db.Flush(ctx))
+	f := c.routing.Load().parts[0].Version.Load().Runs[0].Files[0]
+	section, ok := f.Index(true)
+	if !ok {
+		t.Fatal("no index")
+	}
+	var place *CorruptionError
+	errors.As(section.Corrupt(0, fault.ErrCorrupt), &place)
+	must(t, db.Close())
+	bytes, err := mem.ReadFile(f.Name)
+	must(t, err)
+	bytes[place.Offset+100] ^= 4
+	must(t, mem.WriteFile(f.Name, bytes))
+
+	db, c = openStore(t, opts)
+	woken := 0
+	db.env.CompactSoon = func() { woken++ }
+	if _, err := c.Count(ctx, AllPartitions(), Exists("/id")); !errors.Is(err, ErrCorrupt) || woken == 0 {
+		t.Errorf("%v, woken %d times", err, woken)
+	}
+	if done, err := c.routing.Load().parts[0].reindexOne(ctx, false); !done || err != nil {
+		t.Errorf("what the background does: %t, %v", done, err)
+	}
+	if n, err := c.Count(ctx, AllPartitions(), Exists("/id")); n != items || err != nil {
+		t.Errorf("%d documents, %v", n, err)
+	}
+}
+
 // TestIndexJobOfDroppedContainer drops a container before anybody wrote one of
 // its files anew: the job ends all the same.
 func TestIndexJobOfDroppedContainer(t *testing.T) {
