@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -45,7 +46,8 @@ type IndexProgress struct {
 // indexJobs holds the job under way.
 type indexJobs struct {
 	lockorder.Mutex[locks.Reindexing]
-	job *IndexJob // nil: none
+	job  *IndexJob  // nil: none
+	left *partition // that had a file to be written when it was last asked; nil: none was
 }
 
 // SetIndexPolicy gives the container another index policy. When it returns, the
@@ -135,39 +137,57 @@ func (c *Container) reindexes() bool {
 }
 
 // endReindexing ends the job under way if no file is left to be written, or if the
-// container was dropped.
+// container was dropped. Each partition without such a file calls it: it asks first the one that had some.
 func (c *Container) endReindexing() {
 	c.reindexing.Lock()
 	defer c.reindexing.Unlock()
 	j := c.reindexing.job
-	if j == nil {
+	if j == nil || j.ended() {
 		return
 	}
 	if c.dropped.Load() {
 		j.finish(c.gone())
 		return
 	}
-	if files, _, damage := c.stale(); files == 0 {
-		j.finish(damage)
+	if left := c.reindexing.left; left != nil && !left.Dropped.Load() {
+		if files, _, _ := left.stale(); files > 0 {
+			return
+		}
 	}
+	var damage error
+	for _, p := range c.routing.Load().parts {
+		files, _, why := p.stale()
+		if files > 0 {
+			c.reindexing.left = p
+			return
+		}
+		damage = cmp.Or(damage, why)
+	}
+	j.finish(damage)
 }
 
 // stale returns how many files have no index for the present policy, and their bytes.
 // Files that are set aside are not counted, as they cannot be written anew: damage is that
 // of one that needs an index, nil if there is none.
 func (c *Container) stale() (files int, bytes int64, damage error) {
-	policy := c.family.Indexing.Load()
+	for _, p := range c.routing.Load().parts {
+		n, size, why := p.stale()
+		files, bytes, damage = files+n, bytes+size, cmp.Or(damage, why)
+	}
+	return files, bytes, damage
+}
+
+// stale is Container.stale of one partition.
+func (p *partition) stale() (files int, bytes int64, damage error) {
+	policy := p.c.family.Indexing.Load()
 	if policy == nil {
 		return 0, 0, nil
 	}
-	for _, p := range c.routing.Load().parts {
-		v, release := p.PinVersion()
-		n, size, err := census.Stale(v, policy)
-		release()
-		files, bytes = files+n, bytes+size
-		if err != nil && damage == nil {
-			damage = fmt.Errorf("index of partition %d: a file is set aside: %w", p.ID, err)
-		}
+	v, release := p.PinVersion()
+	defer release()
+	files, bytes, damage = census.Stale(v, policy)
+	if damage != nil {
+		damage = fmt.Errorf("index of partition %d: a file is set aside: %w", p.ID, damage)
 	}
 	return files, bytes, damage
 }

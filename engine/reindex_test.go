@@ -118,6 +118,65 @@ func TestIndexPolicyRefused(t *testing.T) {
 	}
 }
 
+// TestIndexJobAsksFewPartitions: where a partition has no file left that needs an index, it is not looked for one in all
+// others: only up to the first that has one, and in none when the index job has ended.
+func TestIndexJobAsksFewPartitions(t *testing.T) {
+	ctx := t.Context()
+	faulty := vfs.NewFaulty(vfs.NewMem())
+	db, c := openStore(t, testOptions(faulty), ContainerDef{PartitionKey: []string{"/k"}, MinPartitions: 3})
+	parts := c.routing.Load().parts
+	written := 0
+	write := func() {
+		t.Helper()
+		for i := range 40 {
+			must(t, second(c.Upsert(ctx, fmt.Appendf(nil, `{"id":"a","k":"%d"}`, i), nil)))
+		}
+		must(t, db.Flush(ctx))
+		written++
+		for _, p := range parts {
+			if n := len(p.Version.Load().Runs); n < written && p != parts[0] {
+				t.Fatalf("partition %d has %d runs", p.ID, n)
+			}
+		}
+	}
+	reads := 0 // of files of the last partition
+	faulty.SetHook(func(call vfs.Call) error {
+		if call.Op == vfs.OpRead && strings.HasPrefix(call.Name, parts[2].Dir+"/") {
+			reads++
+		}
+		return nil
+	})
+	// reindex indexes the first partition, and returns the reads for that.
+	reindex := func() int {
+		t.Helper()
+		reads = 0
+		for {
+			if done, err := parts[0].reindexOne(ctx, false); err != nil {
+				t.Fatal(err)
+			} else if !done {
+				return reads
+			}
+		}
+	}
+
+	write()
+	def := c.def.inner()
+	policy, err := def.CompileIndex(index.All())
+	must(t, err)
+	job, err := c.replacePolicy(IndexAll(), policy)
+	must(t, err)
+	write()
+	if n := reindex(); n > 0 || job.ended() {
+		t.Errorf("%d reads, ended %t, while the second partition has a file left", n, job.ended())
+	}
+	must(t, c.reindexAll(ctx))
+	must(t, job.Wait(ctx))
+	write()
+	if n := reindex(); n > 0 {
+		t.Errorf("%d reads after the job has ended", n)
+	}
+}
+
 // TestDamagedIndex damages an index: queries get an error that names the file and
 // a place in the index; point reads do not notice; a merge fails, and the next one
 // makes the index anew of the documents.
