@@ -73,14 +73,11 @@ func (c *vectorCache) load(f *File) error {
 	if err != nil {
 		return f.Renamed(err)
 	}
-	c.loaded = true
-	for _, s := range all {
-		c.set(s.File, &s.Vector)
-	}
+	c.keep(all)
 	return nil
 }
 
-// keep notes the deletion vectors that were written with a file.
+// keep notes the deletion vectors that a file stores.
 func (c *vectorCache) keep(all []deletion.FileVector) {
 	for _, s := range all {
 		c.set(s.File, &s.Vector)
@@ -210,6 +207,9 @@ func (q *Sources) vectorOn(i int, older *Source) (*deletion.Vector, error) {
 	}
 	if len(targets) > 0 {
 		err := s.eachKey(func(k *item.Key, oldest uint64) error {
+			if err := Ended(q.Ctx); err != nil {
+				return err
+			}
 			l := k.Lookup()
 			for _, t := range targets {
 				if failed[t.identity()] != nil {
