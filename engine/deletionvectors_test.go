@@ -175,3 +175,16 @@ func TestDeletionVectorsEnd(t *testing.T) {
 		t.Errorf("%d of %d vectors are known", n, len(older))
 	}
 }
+
+// TestDeletionVectorsStayKnown: what a query of a few keys looks up does not push out what is known of older files with
+// other keys.
+func TestDeletionVectorsStayKnown(t *testing.T) {
+	c, newest, older := unknownVectors(t)
+	for i, f := range older {
+		p := f.Properties()
+		must(t, askClean(t.Context(), c, &p.Min, &p.Max))
+		if n := newestKnows(newest, older); n != i+1 {
+			t.Errorf("after queries of the keys of %d older files %d vectors are known", i+1, n)
+		}
+	}
+}

@@ -1,7 +1,9 @@
 package lsm
 
 import (
+	"cmp"
 	"errors"
+	"maps"
 	"slices"
 	"sync"
 
@@ -112,10 +114,7 @@ func (c *vectorCache) take(from *vectorCache, join bool) {
 	from.mu.Lock()
 	defer from.mu.Unlock()
 	if !join {
-		c.loaded = from.loaded
-		for older, l := range from.lists {
-			c.set(older, l)
-		}
+		c.loaded, c.lists = from.loaded, maps.Clone(from.lists)
 		return
 	}
 	for older, l := range c.lists {
@@ -182,7 +181,13 @@ func (q *Sources) vectorOn(i int, older *Source) (*deletion.Vector, error) {
 	if l := cache.lists[older.identity()]; l != nil {
 		return l, nil
 	}
+	// Lists of files and parts that have gone are dropped, but not those of files with other keys than the set.
 	lists := make(map[any]*deletion.Vector)
+	for f := range q.v.Files() {
+		if l := cache.lists[f.Ref.Number]; l != nil {
+			lists[f.Ref.Number] = l
+		}
+	}
 	type target struct {
 		*Source
 		list *deletion.Vector
@@ -190,18 +195,13 @@ func (q *Sources) vectorOn(i int, older *Source) (*deletion.Vector, error) {
 	var targets []target
 	failed := make(map[any]error)
 	for _, o := range q.List[i+1:] {
-		if l := cache.lists[o.identity()]; l != nil {
-			lists[o.identity()] = l // lists of sources that are not in the set are dropped
-			continue
-		}
 		// Two references to one file share a list. The first of them that is not apart
 		// is the target.
-		l := lists[o.identity()]
-		if l == nil {
-			l = new(deletion.Vector)
-			lists[o.identity()] = l
-		}
-		if !s.apart(o) && !slices.ContainsFunc(targets, func(t target) bool { return t.list == l }) {
+		id := o.identity()
+		known := cache.lists[id]
+		l := cmp.Or(known, lists[id], new(deletion.Vector))
+		lists[id] = l
+		if known == nil && !s.apart(o) && !slices.ContainsFunc(targets, func(t target) bool { return t.list == l }) {
 			targets = append(targets, target{o, l})
 		}
 	}
