@@ -16,7 +16,10 @@ type piece struct {
 	bytes []byte
 }
 
-const aheadBytes = 64 << 10
+const (
+	aheadBytes = 64 << 10
+	aheadMost  = 4 * aheadBytes // what one holds
+)
 
 // ahead returns a reader of the same index that reads ahead.
 func (r *Reader) ahead() *Reader {

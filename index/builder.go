@@ -143,7 +143,11 @@ func (r *Remap) exchange(ordinals []uint32) []uint32 {
 	return kept
 }
 
-type spilledRun struct{ off, size int64 }
+// spilledRun is a part of the temporary file. Its level says how often its terms were joined.
+type spilledRun struct {
+	off, size int64
+	level     int
+}
 
 // ErrTooLarge is what Add returns if documents do not find place in the memory of
 // a builder that has no temporary file. It is of no use then.

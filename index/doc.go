@@ -48,7 +48,7 @@
 //     They never panic, and hold at most the terms of a block in memory, and 50 bytes for
 //     each container of a bitmap.
 //  4. A Builder writes the same bytes for the same versions, whether or not it used a
-//     temporary file. It holds DefaultLimit, the same again while it sorts, the longest
+//     temporary file. It holds DefaultLimit, the same again while it sorts and joins, the longest
 //     posting, a hundredth of what it writes, 16 bytes for each version with a time and
 //     4 for each that is deleted or older.
 //

@@ -45,13 +45,11 @@ func (b *Builder) WriteTo(emit func([]byte) error, items uint32) error {
 		}
 		streams = append(streams, s)
 	}
-	for _, run := range b.spilled {
-		r, err := Open(&spillSource{b.spill, run})
-		if err != nil {
-			return err
-		}
-		streams = append(streams, newTaken(input{r: r}))
+	runs, err := b.runStreams(b.spilled)
+	if err != nil {
+		return err
 	}
+	streams = append(streams, runs...)
 	for _, in := range b.inputs {
 		streams = append(streams, newTaken(in))
 	}
@@ -454,7 +452,60 @@ func (b *Builder) spillTerms() error {
 		}
 		b.spill = f
 	}
-	run := spilledRun{off: b.spillEnd}
+	s, err := b.sorted()
+	if err != nil {
+		return err
+	}
+	if err := b.spillRun([]stream{s}, 0); err != nil {
+		return err
+	}
+	b.reset()
+	return b.joinRuns()
+}
+
+// fewRuns is the number of spilled runs that are read at a time in any case. More are only if the limit has room for
+// the pieces that each reads ahead.
+const fewRuns = 8
+
+// joinRuns joins the newest spilled runs where as many of one level are there as are read at a time: to one
+// of the next level.
+func (b *Builder) joinRuns() error {
+	most := max(fewRuns, int(b.limit/aheadMost))
+	for {
+		first, last := len(b.spilled)-1, len(b.spilled)-1
+		for first > 0 && b.spilled[first-1].level == b.spilled[last].level {
+			first--
+		}
+		if last-first+1 < most {
+			return nil
+		}
+		streams, err := b.runStreams(b.spilled[first:])
+		if err != nil {
+			return err
+		}
+		level := b.spilled[last].level + 1
+		b.spilled = b.spilled[:first]
+		if err := b.spillRun(streams, level); err != nil {
+			return err
+		}
+	}
+}
+
+// runStreams returns the terms of spilled runs.
+func (b *Builder) runStreams(runs []spilledRun) (streams []stream, err error) {
+	for _, run := range runs {
+		r, err := Open(&spillSource{b.spill, run})
+		if err != nil {
+			return nil, err
+		}
+		streams = append(streams, newTaken(input{r: r}))
+	}
+	return streams, nil
+}
+
+// spillRun writes the terms of streams to the temporary file, as an index.
+func (b *Builder) spillRun(streams []stream, level int) error {
+	run := spilledRun{off: b.spillEnd, level: level}
 	var buf []byte
 	flush := func() error {
 		_, err := b.spill.WriteAt(buf, b.spillEnd)
@@ -471,11 +522,7 @@ func (b *Builder) spillTerms() error {
 		}
 		return nil
 	})
-	s, err := b.sorted()
-	if err != nil {
-		return err
-	}
-	if err := b.mergeTo(w, []stream{s}, b.ordinal+1); err != nil {
+	if err := b.mergeTo(w, streams, b.ordinal+1); err != nil {
 		return err
 	}
 	if err := w.finish(b.ordinal+1, b.c, false); err != nil {
@@ -486,7 +533,6 @@ func (b *Builder) spillTerms() error {
 	}
 	run.size = b.spillEnd - run.off
 	b.spilled = append(b.spilled, run)
-	b.reset()
 	return nil
 }
 
