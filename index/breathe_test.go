@@ -60,3 +60,21 @@ func TestBreathe(t *testing.T) {
 		}
 	}
 }
+
+// TestBreatheWhereFewIsTaken: Breathe is called while a builder goes over the terms of an index of whose versions the file
+// takes over few. Its error ends that.
+func TestBreatheWhereFewIsTaken(t *testing.T) {
+	c := mustCompile(t, All())
+	var docs []string
+	for i := range 5000 {
+		docs = append(docs, fmt.Sprintf(`{"a":%d}`, i))
+	}
+	b := NewBuilder(c, 0, nil)
+	defer b.Close()
+	errStop := errors.New("stop")
+	b.Breathe = func() error { return errStop }
+	b.Take(mustOpen(t, build(t, c, docs, 0, nil)), Remap{First: 4999, New: []uint32{0}})
+	if err := b.WriteTo(func([]byte) error { return nil }, 1); err != errStop {
+		t.Errorf("it goes on: %v", err)
+	}
+}

@@ -9,7 +9,8 @@ import (
 // the same ordinals from lo, inclusive, to hi, exclusive: more are those that
 // only a has, less those that only b has. report returns false to end it.
 func Compare(a, b *Reader, lo, hi uint32, report func(term []byte, more, less []uint32) bool) error {
-	x, y := newTaken(cutTo(a, lo, hi)), newTaken(cutTo(b, lo, hi))
+	goOn := func(int) error { return nil }
+	x, y := newTaken(cutTo(a, lo, hi), goOn), newTaken(cutTo(b, lo, hi), goOn)
 	moreX, err := x.nextFrom(nil)
 	if err != nil {
 		return err

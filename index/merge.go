@@ -51,7 +51,7 @@ func (b *Builder) WriteTo(emit func([]byte) error, items uint32) error {
 	}
 	streams = append(streams, runs...)
 	for _, in := range b.inputs {
-		streams = append(streams, newTaken(in))
+		streams = append(streams, newTaken(in, b.worked))
 	}
 	if err := b.mergeTo(w, streams, items); err != nil {
 		return err
@@ -400,11 +400,12 @@ func (s *stampedStream) list() []uint32 {
 // taken yields the terms of documents of another index, with their new ordinals.
 type taken struct {
 	in       input
+	worked   func(int) error // is called where next passes over a term, with the work
 	c        *Cursor
 	ordinals []uint32
 }
 
-func newTaken(in input) *taken { return &taken{in: in} }
+func newTaken(in input, worked func(int) error) *taken { return &taken{in: in, worked: worked} }
 
 func (s *taken) next() (bool, error) {
 	if s.c == nil {
@@ -430,8 +431,12 @@ func (s *taken) take(ok bool) (bool, error) {
 		if err != nil {
 			return false, err
 		}
+		n := len(ordinals)
 		if s.ordinals = s.in.remap.exchange(ordinals); len(s.ordinals) > 0 {
 			return true, nil
+		}
+		if err := s.worked(termWork + n); err != nil {
+			return false, err
 		}
 	}
 }
@@ -498,7 +503,7 @@ func (b *Builder) runStreams(runs []spilledRun) (streams []stream, err error) {
 		if err != nil {
 			return nil, err
 		}
-		streams = append(streams, newTaken(input{r: r}))
+		streams = append(streams, newTaken(input{r: r}, b.worked))
 	}
 	return streams, nil
 }
