@@ -2,9 +2,12 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 
+	"github.com/cleavestore/cleave/internal/lsm"
+	"github.com/cleavestore/cleave/internal/randtest"
 	"github.com/cleavestore/cleave/internal/vfs"
 )
 
@@ -49,4 +52,24 @@ func TestVerifyBodies(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestCheckIndexEnds: a check of an index ends with its context, also where it compares terms.
+func TestCheckIndexEnds(t *testing.T) {
+	opts := testOptions(vfs.NewMem())
+	opts.FileBytes, opts.memtableBytes = 1<<20, 1<<20
+	db, c := openStore(t, opts, ContainerDef{PartitionKey: []string{"/k"}, Index: IndexAll()})
+	const items = 1000
+	for i := range items {
+		must(t, second(c.Upsert(t.Context(), fmt.Appendf(nil, `{"id":"%d","k":"a"}`, i), nil)))
+	}
+	must(t, db.Flush(t.Context()))
+	f := c.routing.Load().parts[0].Version.Load().Runs[0].Files[0]
+	report := func(_ int64, what string) { t.Error(what) }
+	// It asks less often than once a document while it reads.
+	asked := &randtest.AskedContext{Context: t.Context(), Left: items / 2}
+	if err := lsm.CheckIndex(asked, f.Reader, report); !errors.Is(err, context.Canceled) {
+		t.Errorf("it goes on: %v", err)
+	}
+	must(t, lsm.CheckIndex(t.Context(), f.Reader, report))
 }

@@ -96,7 +96,7 @@ func readTogether(t *testing.T, r *index.Reader, set *index.Set, check func(erro
 	if items > 1<<12 {
 		return
 	}
-	check(index.Compare(r, r, 0, items, func(term []byte, more, less []uint32) bool { return false }))
+	check(index.Compare(context.Background(), r, r, 0, items, func(term []byte, more, less []uint32) bool { return false }))
 	policy, err := index.Compile(index.All())
 	if err != nil {
 		t.Fatal(err)

@@ -2,21 +2,25 @@ package index
 
 import (
 	"bytes"
+	"context"
 	"slices"
 )
 
 // Compare calls report for each term that two indexes of one file do not have for
 // the same ordinals from lo, inclusive, to hi, exclusive: more are those that
-// only a has, less those that only b has. report returns false to end it.
-func Compare(a, b *Reader, lo, hi uint32, report func(term []byte, more, less []uint32) bool) error {
-	goOn := func(int) error { return nil }
-	x, y := newTaken(cutTo(a, lo, hi), goOn), newTaken(cutTo(b, lo, hi), goOn)
+// only a has, less those that only b has. report returns false to end it, which ctx does too.
+func Compare(ctx context.Context, a, b *Reader, lo, hi uint32, report func(term []byte, more, less []uint32) bool) error {
+	ended := func(int) error { return ctx.Err() }
+	x, y := newTaken(cutTo(a, lo, hi), ended), newTaken(cutTo(b, lo, hi), ended)
 	moreX, err := x.nextFrom(nil)
 	if err != nil {
 		return err
 	}
 	moreY, err := y.nextFrom(nil)
 	for err == nil && (moreX || moreY) {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		c := 0
 		switch {
 		case !moreY:

@@ -353,7 +353,7 @@ func readAll(t testing.TB, b []byte) {
 	}
 	check(c.Err())
 	if items := r.Info().Items; items <= 1<<12 {
-		check(Compare(r, r, 0, items, func([]byte, []uint32, []uint32) bool { return true }))
+		check(Compare(context.Background(), r, r, 0, items, func([]byte, []uint32, []uint32) bool { return true }))
 		check(mergeTwice(r))
 	}
 }

@@ -69,7 +69,7 @@ func (v *indexVerifier) run(ctx context.Context) error {
 	for walk.Next() {
 		if builder == nil {
 			builder = index.NewBuilder(v.policy, 0, nil)
-			builder.Written = v.stored.NotesWritten()
+			builder.Written, builder.Breathe = v.stored.NotesWritten(), ctx.Err
 		}
 		hidden := deleted.Hides(walk.Key(), walk.Version())
 		builder.Note(next, walk.Version(), walk.Older() || hidden)
@@ -79,7 +79,7 @@ func (v *indexVerifier) run(ctx context.Context) error {
 			}
 		}
 		if next++; builder.Memory() >= verifyMemory {
-			if err := v.compare(builder, lo, next); err != nil {
+			if err := v.compare(ctx, builder, lo, next); err != nil {
 				return err
 			}
 			builder, lo = nil, next
@@ -91,11 +91,11 @@ func (v *indexVerifier) run(ctx context.Context) error {
 	if err := walk.Err(); err != nil || builder == nil {
 		return err
 	}
-	return v.compare(builder, lo, next)
+	return v.compare(ctx, builder, lo, next)
 }
 
 // compare compares the stored index with the built one for the versions from lo to hi.
-func (v *indexVerifier) compare(b *index.Builder, lo, hi uint32) error {
+func (v *indexVerifier) compare(ctx context.Context, b *index.Builder, lo, hi uint32) error {
 	defer b.Close()
 	var bytes []byte
 	if err := b.WriteTo(func(piece []byte) error {
@@ -109,7 +109,7 @@ func (v *indexVerifier) compare(b *index.Builder, lo, hi uint32) error {
 		return err
 	}
 	found := 0
-	return index.Compare(v.stored, built, lo, hi, func(term []byte, more, less []uint32) bool {
+	return index.Compare(ctx, v.stored, built, lo, hi, func(term []byte, more, less []uint32) bool {
 		what := v.policy.Describe(term)
 		if len(more) > 0 {
 			v.report(v.at, fmt.Sprintf("index: %s is said of version %d, which has it not", what, more[0]))
