@@ -85,6 +85,7 @@ func TestLeastThroughput(t *testing.T) {
 	}{
 		{0, manual, 400, ""}, {0, manual, 500, "500"}, {0, manual, 400, ""}, {0, auto, 4000, ""}, {0, auto, 5000, "5000"},
 		{1, manual, 9900, "400"}, {1, manual, 400, "400"}, {1, auto, 10_000, "1000"}, {1, auto, 1000, "1000"}, {1, manual, 400, "400"},
+		{1, manual, 45_500, "500"}, {1, manual, 400, ""}, {1, manual, 500, "500"}, {1, auto, 4000, ""}, {1, auto, 5000, "5000"},
 	} {
 		status := 200
 		if c.least == "" {

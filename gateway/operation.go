@@ -218,12 +218,11 @@ func (h *Handler) SetThroughput(ctx context.Context, database, name string, perS
 
 // setOffer gives a container throughput and returns the container with it.
 func (h *Handler) setOffer(ctx context.Context, k *container, ifMatch string, next *offer) (*container, error) {
-	if err := next.Check(); err != nil {
-		return nil, badf("%v", err)
-	}
 	ctx = context.WithoutCancel(ctx)
 	return h.catalog.changeContainer(ctx, k, ifMatch, func(r *containerRecord) error {
-		r.Offer = next
+		if err := replace(&r.Offer, next); err != nil {
+			return err
+		}
 		return h.provision(ctx, k, next.Throughput)
 	})
 }
