@@ -106,7 +106,7 @@ func (c *call) permitted(sig string) *failure {
 		clip(d.Resource), c.r.Method, clip(c.r.URL.EscapedPath()))
 	of, path := c.linked(&d), c.byNames(c.path)
 	switch {
-	case len(of) < 4 || c.databaseOf(r) != of[1] || r.record.Container != "" && r.record.Container != c.containerOf(of):
+	case len(of) < 4 || of[2] != typeContainers || c.databaseOf(r) != of[1] || r.record.Container != "" && r.record.Container != c.containerOf(of):
 		return no // of a container or what is in it, in the database of the user
 	case len(of) > 4 && slices.Equal(path, of[:4]) && reads:
 		return nil // clients of an item want to know the partition key of its container

@@ -27,7 +27,7 @@ func TestResourceTokens(t *testing.T) {
 		"read": {"d", `"permissionMode":"Read","resource":"dbs/d/colls/c"`}, "all": {"d", fmt.Sprintf(`"permissionMode":"All","resource":%q`, self)},
 		"item": {"d", fmt.Sprintf(`"permissionMode":"All","resource":%q`, one.member(t, "_self"))}, "name": {"d", `"permissionMode":"Read","resource":"dbs/d/colls/c/docs/1"`},
 		"key": {"d", `"permissionMode":"All","resource":"dbs/d/colls/c","resourcePartitionKey":["a"]`}, "far": {"e", `"permissionMode":"All","resource":"dbs/d/colls/c"`},
-		"wide": {"d", `"permissionMode":"All","resource":"dbs/d"`},
+		"wide": {"d", `"permissionMode":"All","resource":"dbs/d"`}, "user": {"d", `"permissionMode":"All","resource":"dbs/d/users/u"`},
 	} {
 		r := s.do(201, "POST", "/dbs/"+c[0]+"/users/u/permissions", fmt.Sprintf(`{"id":%q,%s}`, name, c[1]))
 		tokens[name], _ = r.member(t, "_token").(string)
@@ -52,6 +52,7 @@ func TestResourceTokens(t *testing.T) {
 		"key":  {200, 200, 200, 403, 403, 200, 403, 403},
 		"far":  {200, 403, 403, 403, 403, 403, 403, 403},
 		"wide": {200, 403, 403, 403, 403, 403, 403, 403},
+		"user": {200, 403, 403, 403, 403, 403, 403, 403},
 	} {
 		token := tokens[name]
 		try(want[0], token, "GET", "/", "")
