@@ -147,6 +147,20 @@ func TestHostile(t *testing.T) {
 	}
 }
 
+// TestLargestDocument: a document that has as many bytes as are possible is patched, and written back as it was read.
+func TestLargestDocument(t *testing.T) {
+	s := start(t, nil)
+	docs := s.items()
+	item := []string{pk, `["a"]`}
+	const begin, end = `{"id":"1","pk":"a","n":0,"x":"`, `"}`
+	doc := begin + strings.Repeat("x", document.MaxBytes-len(begin)-len(end)) + end
+	s.do(201, "POST", docs, doc, item...)
+	s.do(200, "PATCH", docs+"/1", `[{"op":"set","path":"/n","value":1}]`, item...)
+	s.do(200, "PUT", docs+"/1", string(s.do(200, "GET", docs+"/1", "", item...).body), item...)
+	s.do(413, "PATCH", docs+"/1", `[{"op":"set","path":"/n","value":10}]`, item...)
+	s.do(413, "PUT", docs+"/1", strings.Replace(doc, "0", "10", 1), item...)
+}
+
 // TestBodyTypes: a body of other JSON than is wanted is refused with a message that says what is where, in
 // the words of the protocol.
 func TestBodyTypes(t *testing.T) {

@@ -52,7 +52,7 @@ type Written struct {
 	HasTTL bool
 }
 
-// MaxBytes is the size of the largest document that a client may write.
+// MaxBytes is the size of the largest document that a client may write, without what it has at the names of system members.
 const MaxBytes = 2 << 20
 
 // SystemBytes is more than the gateway adds to a document.
@@ -72,9 +72,6 @@ func Read(doc []byte) (w Written, err error) {
 	doc = bytes.TrimSpace(doc)
 	if len(doc) == 0 || doc[0] != '{' || !json.Valid(doc) {
 		return w, invalid(doc)
-	}
-	if len(doc) > MaxBytes {
-		return w, &TooLargeError{len(doc)}
 	}
 	dropped := false
 	w.empty = true
@@ -99,7 +96,7 @@ func Read(doc []byte) (w Written, err error) {
 	}
 	if !dropped {
 		w.body = bytes.TrimRight(doc[:len(doc)-1], " \t\r\n")
-		return w, nil
+		return w, w.checkSize()
 	}
 	w.body = append(make([]byte, 0, len(doc)), '{')
 	walk = jsondoc.Walk(doc)
@@ -107,7 +104,7 @@ func Read(doc []byte) (w Written, err error) {
 	for {
 		name := walk.Whole()
 		if name.Kind == jsondoc.KindUndefined {
-			return w, nil
+			return w, w.checkSize()
 		}
 		value := walk.Whole()
 		if IsSystem(unquote(name)) {
@@ -118,6 +115,14 @@ func Read(doc []byte) (w Written, err error) {
 		}
 		w.body = append(append(append(w.body, name.Text...), ':'), value.Text...)
 	}
+}
+
+// checkSize returns an error for a document that is larger than a client may write.
+func (w *Written) checkSize() error {
+	if size := len(w.body) + 1; size > MaxBytes {
+		return &TooLargeError{size}
+	}
+	return nil
 }
 
 // invalid says what is wrong with a document that is not a JSON object.
