@@ -192,6 +192,7 @@ func (c *child) run(j *Job) (*Result, *Failure) {
 	var log strings.Builder
 	host := map[string]any{
 		"elapsed": func() int64 { return time.Since(begun).Milliseconds() },
+		"sizeOf":  func(text string) int { return len(text) }, // in bytes: JavaScript counts units of UTF-16
 		"log": func(line string) {
 			if room := maxLog - log.Len(); room > 0 {
 				log.WriteString(strings.ToValidUTF8(line[:min(len(line), room)], ""))

@@ -3,7 +3,7 @@
 (function (text, host) {
   "use strict";
   const { parse, stringify } = JSON;
-  const { elapsed, operate, log } = host;
+  const { elapsed, operate, log, sizeOf } = host;
   const job = parse(text);
   const queue = [];
   let head = 0, writes = 0, bytes = 0;
@@ -53,9 +53,10 @@
     const text = stringify(operation);
     if (elapsed() >= job.acceptMillis || queue.length - head >= 10000) return false;
     if (write) {
-      if (writes + 1 > job.writes || bytes + text.length > job.bytes) return false;
+      const size = sizeOf(text);
+      if (writes + 1 > job.writes || bytes + size > job.bytes) return false;
       writes++;
-      bytes += text.length;
+      bytes += size;
     }
     queue.push({ text, callback });
     return true;
