@@ -5,6 +5,7 @@ import (
 	"maps"
 	"net/http"
 	"regexp"
+	"strings"
 	"sync"
 
 	"github.com/cleavestore/cleave/gateway/internal/script"
@@ -33,7 +34,7 @@ func (c *call) withFunctions(k *container, text string, parameters map[string]an
 	if !namesFunction.MatchString(text) {
 		return parameters
 	}
-	f := c.functionsOf(k)
+	f := c.functionsOf(k, text)
 	all := maps.Clone(parameters)
 	for name := range f.sources {
 		all["udf."+name], _ = f.named(name)
@@ -43,11 +44,13 @@ func (c *call) withFunctions(k *container, text string, parameters map[string]an
 	return all
 }
 
-// functionsOf returns the functions of a container.
-func (c *call) functionsOf(k *container) *functions {
+// functionsOf returns the functions of a container that a query may name.
+func (c *call) functionsOf(k *container, text string) *functions {
 	f := &functions{call: c, sources: make(map[string]string)}
 	for _, r := range c.catalog.resourcesOf(c.ofContainer(k, kindFunction).set) {
-		f.sources[r.record.Name] = r.definition().Body
+		if strings.Contains(text, r.record.Name) {
+			f.sources[r.record.Name] = r.definition().Body
+		}
 	}
 	return f
 }

@@ -1,7 +1,9 @@
 package gateway
 
 import (
+	"encoding/json"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -58,6 +60,36 @@ func TestFunctions(t *testing.T) {
 	s.h.scripts = script.NewPool(1, limitsFor(200))
 	if all, _ := s.query(docs, `SELECT VALUE udf.double(c.n) FROM c WHERE c.n = 5`); fmt.Sprintf("%s", all) != "[10]" {
 		t.Errorf("after all: %s", all)
+	}
+}
+
+// TestManyFunctions: a query knows the functions that it names, whatever else its container has: together they may be larger than a
+// message to the process that computes them.
+func TestManyFunctions(t *testing.T) {
+	s := start(t, nil)
+	docs := s.items()
+	s.do(201, "POST", docs, `{"id":"1","pk":"a","n":1}`, pk, `["a"]`)
+	s.define(coll+"/udfs", "twice", "function (n) { return 2 * n }", "")
+	s.define(coll+"/udfs", "thrice", "function (n) { return 3 * n }", "")
+	k, bad := s.h.catalog.container("d", "c")
+	if bad != nil {
+		t.Fatal(bad)
+	}
+	large := json.RawMessage(`{"body":"function () { return '` + strings.Repeat("x", maxMetaBody) + `' }"}`)
+	s.h.catalog.mu.Lock()
+	for i := range 40 {
+		s.h.catalog.keepResource(&child{record: resourceRecord{Owner: k.record.Number, Type: kindFunction, Name: fmt.Sprint("large", i), Definition: large}})
+	}
+	s.h.catalog.mu.Unlock()
+	if all, _ := s.query(docs, `SELECT VALUE [udf.twice(c.n), udf.thrice(c.n)] FROM c`, pk, `["a"]`); fmt.Sprintf("%s", all) != "[[2,3]]" {
+		t.Errorf("%s", all)
+	}
+	r := s.execute(200, `function () {
+		const ask = (text, next) => __.queryDocuments(__.getSelfLink(), text, (err, list) => { if (err) throw err; next(list) });
+		ask("SELECT VALUE udf.twice(c.n) FROM c", (a) => ask("SELECT VALUE udf.thrice(c.n) FROM c", (b) => __.response.setBody([a, b])));
+	}`, "[]")
+	if string(r.body) != "[[2],[3]]" {
+		t.Errorf("a script: %s", r.body)
 	}
 }
 

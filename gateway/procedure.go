@@ -150,8 +150,7 @@ type scriptTx struct {
 	k   *container
 	ids map[string]string // of documents that the script has seen, by resource id
 
-	session   *script.Session
-	functions *functions // that queries of the script call; nil: none has yet
+	session *script.Session
 }
 
 // operate carries out one operation. What is wrong with it is told to the script; other
@@ -277,11 +276,9 @@ func (t *scriptTx) query(ctx context.Context, op *script.Operation, a *script.An
 	}
 	var options eval.Options
 	if namesFunction.MatchString(op.Query) {
-		if t.functions == nil {
-			t.functions = t.functionsOf(t.k)
-			t.functions.session, t.functions.lent = t.session, true
-		}
-		options.UDF = t.functions.named
+		functions := t.functionsOf(t.k, op.Query)
+		functions.session, functions.lent = t.session, true
+		options.UDF = functions.named
 	}
 	// What is refused from clients is refused here.
 	q, err := eval.Compile(op.Query, tree, options)
