@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"fmt"
 	"sync"
 
@@ -90,8 +91,8 @@ type batchHost Batch
 func (h *batchHost) Past() lifetime.Past { return h.c.life.Past(h.c.db.clockMillis()) }
 
 // Patched returns a document with a patch applied.
-func (h *batchHost) Patched(id, doc []byte, seq uint64, p *docpatch.Patch) (patched []byte, ttl int64, err error) {
-	return (*Batch)(h).patched(id, doc, ETag(seq), p)
+func (h *batchHost) Patched(ctx context.Context, id, doc []byte, seq uint64, p *docpatch.Patch) (patched []byte, ttl int64, err error) {
+	return (*Batch)(h).patched(ctx, id, doc, ETag(seq), p)
 }
 
 // batches is a pool for calls that use a batch internally.

@@ -86,7 +86,7 @@ func (p *Patch) Apply(doc []byte, tag ETag) ([]byte, error) {
 	if !json.Valid(doc) {
 		return nil, invalidf("Apply: the document is not JSON")
 	}
-	out, err := p.of.Apply(doc, uint64(tag))
+	out, err := p.of.Apply(context.Background(), doc, uint64(tag))
 	return out, patchError(err)
 }
 
@@ -98,7 +98,7 @@ func patchError(err error) error {
 	if err == docpatch.ErrCondition {
 		return ErrPrecondition
 	}
-	if err == nil || errors.Is(err, ErrInvalid) {
+	if err == nil || errors.Is(err, ErrInvalid) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
 	return fmt.Errorf("%w: %w", ErrInvalid, err)
@@ -165,7 +165,7 @@ func (tx *Tx) Patch(id string, p *Patch, o *WriteOptions) error {
 	if o != nil && o.IfMatch != 0 && o.IfMatch != it.ETag {
 		return ErrPrecondition // comes before errors of the patch, as in a batch
 	}
-	body, ttl, err := tx.update.patched(bytesOf(id), it.Body, it.ETag, &p.of)
+	body, ttl, err := tx.update.patched(tx.ctx, bytesOf(id), it.Body, it.ETag, &p.of)
 	if err != nil {
 		return err
 	}
@@ -174,8 +174,8 @@ func (tx *Tx) Patch(id string, p *Patch, o *WriteOptions) error {
 
 // patched returns body with a patch applied, and the time to live of the result. It
 // scans the result: that has the same partition key and id.
-func (b *Batch) patched(id, body []byte, tag ETag, p *docpatch.Patch) (doc []byte, ttl int64, err error) {
-	if body, err = p.Apply(body, uint64(tag)); err != nil {
+func (b *Batch) patched(ctx context.Context, id, body []byte, tag ETag, p *docpatch.Patch) (doc []byte, ttl int64, err error) {
+	if body, err = p.Apply(ctx, body, uint64(tag)); err != nil {
 		return nil, 0, patchError(err)
 	}
 	ttl, err = b.checkChanged(id, body)

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/cleavestore/cleave/internal/randtest"
 	"github.com/cleavestore/cleave/internal/vfs"
 )
 
@@ -261,6 +262,31 @@ func TestPatchWhenComputed(t *testing.T) {
 	}
 	if _, err := new(Patch).When(where(onETag, meta.ETag)).Remove("/n").Apply([]byte(`{"n":1}`), 0); !errors.Is(err, ErrPrecondition) {
 		t.Errorf("a document without an etag: %v", err)
+	}
+}
+
+// TestPatchWhenEnds: the test of a condition ends with the context of the call, whatever the document has for it to compute.
+func TestPatchWhenEnds(t *testing.T) {
+	_, c := openStore(t, testOptions(vfs.NewMem()))
+	key := StringKey("a")
+	must(t, second(c.Create(t.Context(), []byte(`{"id":"x","k":"a","t":[`+strings.Repeat("1,", 399)+`1]}`), nil)))
+	must(t, c.RegisterTrigger("pre", Trigger{Type: PreTrigger, On: OnReplace, Run: func(context.Context, *TriggerCall) error { return nil }}))
+	q, err := ParseQuery("SELECT * FROM c WHERE NOT EXISTS(SELECT VALUE 1 FROM p IN c.t JOIN q IN c.t WHERE p + q = 3)", nil)
+	must(t, err)
+	p := new(Patch).When(q.Where).Set("/seen", true)
+	for name, way := range map[string]func(context.Context) error{
+		"patch": func(ctx context.Context) error { return second(c.Patch(ctx, key, "x", p, nil)) },
+		"trigger": func(ctx context.Context) error {
+			return second(c.Patch(ctx, key, "x", p, &WriteOptions{PreTrigger: "pre"}))
+		},
+		"transaction": func(ctx context.Context) error {
+			return c.Update(ctx, key, func(tx *Tx) error { return tx.Patch("x", p, nil) })
+		},
+	} {
+		if err := way(&randtest.AskedContext{Context: t.Context(), Left: 100}); !errors.Is(err, context.Canceled) || errors.Is(err, ErrInvalid) {
+			t.Errorf("%s: %v", name, err)
+		}
+		must(t, way(t.Context()))
 	}
 }
 

@@ -145,7 +145,7 @@ func (w *triggered) run(ctx context.Context, tx *Tx) error {
 		call.On = OnDelete
 	} else if v == verbPatch {
 		v = verbReplace
-		if call.Document, _, err = tx.update.patched(id, old.Body, old.ETag, &w.patch.of); err != nil {
+		if call.Document, _, err = tx.update.patched(ctx, id, old.Body, old.ETag, &w.patch.of); err != nil {
 			return err
 		}
 	}

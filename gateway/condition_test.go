@@ -136,3 +136,19 @@ func TestUncommittedETag(t *testing.T) {
 		t.Errorf("%s, want the etag %s", r.body, etag)
 	}
 }
+
+// TestPatchConditionEnds: what the condition of a patch computes of a document ends with the request.
+func TestPatchConditionEnds(t *testing.T) {
+	s := start(t, nil)
+	docs := s.items()
+	item := []string{pk, `["a"]`}
+	s.do(201, "POST", docs, `{"id":"1","pk":"a","t":[`+strings.Repeat("1,", 399)+`1]}`, item...)
+	const patch = `{"condition":"FROM c WHERE NOT EXISTS(SELECT VALUE 1 FROM p IN c.t JOIN q IN c.t WHERE p + q = 3)","operations":[{"op":"set","path":"/n","value":1}]}`
+	left := 100
+	w := httptest.NewRecorder()
+	s.h.ServeHTTP(w, s.signed("PATCH", docs+"/1", []byte(patch), item...).WithContext(ending{t.Context(), &left}))
+	if w.Code != 408 {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+	s.do(200, "PATCH", docs+"/1", patch, item...)
+}

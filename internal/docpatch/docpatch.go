@@ -15,6 +15,7 @@ package docpatch
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -124,11 +125,11 @@ func (p *Patch) Check() error {
 // Apply returns a document with the edits, in new memory. The document is one that a
 // jsondoc.Scanner has accepted. seq is the sequence of its version, which a condition may ask
 // for; 0: it has none yet. ErrCondition says that a condition is not true; a condition that
-// cannot be computed gives another error.
-func (p *Patch) Apply(doc []byte, seq uint64) ([]byte, error) {
+// cannot be computed gives another error: that of ctx, if the test ends with it.
+func (p *Patch) Apply(ctx context.Context, doc []byte, seq uint64) ([]byte, error) {
 	for _, when := range p.when {
 		e := when.Evaluator()
-		if e.Seq = seq; !e.Match(doc) {
+		if e.Ctx, e.Seq = ctx, seq; !e.Match(doc) {
 			return nil, cmp.Or(e.Err, ErrCondition)
 		}
 	}

@@ -29,20 +29,20 @@ func TestApply(t *testing.T) {
 	if err := p.Check(); err != nil || p.Len() != 5 {
 		t.Fatal(p.Len(), err)
 	}
-	got, err := p.Apply(doc, 0)
+	got, err := p.Apply(t.Context(), doc, 0)
 	if want := `{"n":3,"l":[0,1,2],"o":{},"q":true}`; err != nil || string(got) != want {
 		t.Errorf("%s, %v, want %s", got, err, want)
 	}
 	if string(doc) != before {
 		t.Errorf("the document was changed in place: %s", doc)
 	}
-	if _, err := p.Apply(got, 0); !errors.Is(err, ErrCondition) {
+	if _, err := p.Apply(t.Context(), got, 0); !errors.Is(err, ErrCondition) {
 		t.Errorf("the condition is not true any more: %v", err)
 	}
 	var undefined Patch
 	undefined.Remove("/n")
 	undefined.When(equals("/missing", 1), nil)
-	if _, err := undefined.Apply(doc, 0); !errors.Is(err, ErrCondition) {
+	if _, err := undefined.Apply(t.Context(), doc, 0); !errors.Is(err, ErrCondition) {
 		t.Errorf("the condition is undefined: %v", err)
 	}
 }
@@ -64,7 +64,7 @@ func TestValue(t *testing.T) {
 	} {
 		var p Patch
 		p.Value(jsondoc.EditSet, "/v", tc.value)
-		got, err := p.Apply([]byte(`{"n":1}`), 0)
+		got, err := p.Apply(t.Context(), []byte(`{"n":1}`), 0)
 		if want := `{"n":1,"v":` + tc.want + `}`; err != nil || string(got) != want {
 			t.Errorf("%s, %v, want %s", got, err, want)
 		}
@@ -104,7 +104,7 @@ func TestErrors(t *testing.T) {
 			t.Errorf("%s: Check: %v", tc.name, err)
 		}
 		if tc.late {
-			_, err = p.Apply([]byte(`{"n":1}`), 0)
+			_, err = p.Apply(t.Context(), []byte(`{"n":1}`), 0)
 		}
 		at := &Error{Index: -1}
 		if errors.As(err, &at); err == nil || at.Index != tc.index {

@@ -2,6 +2,7 @@ package writebatch
 
 import (
 	"bytes"
+	"context"
 	"math"
 	"slices"
 
@@ -29,7 +30,7 @@ type Container interface {
 	// Patched returns a document with a patch applied, and the time to live of the result,
 	// that of lifetime.Stored. seq is the sequence of the document; 0: the batch itself has
 	// written it. An error refuses the operation.
-	Patched(id, doc []byte, seq uint64, p *docpatch.Patch) (patched []byte, ttl int64, err error)
+	Patched(ctx context.Context, id, doc []byte, seq uint64, p *docpatch.Patch) (patched []byte, ttl int64, err error)
 }
 
 // Batch is a list of operations on items of one logical partition. Documents and ids are

@@ -154,7 +154,7 @@ func (u *Commit) LookAhead(ctx context.Context, p *physical.Partition) error {
 				return ErrChanged
 			}
 		}
-	} else if err := u.lookUp(v); err != nil {
+	} else if err := u.lookUp(ctx, v); err != nil {
 		return err
 	}
 	if u.rules.Unique == nil || u.large != nil {
@@ -165,7 +165,7 @@ func (u *Commit) LookAhead(ctx context.Context, p *physical.Partition) error {
 
 // lookUp looks up the items of conditions, and of operations that depend on them. It stops
 // when the documents that patches make are too large for the batch: Weigh refuses it then.
-func (u *Commit) lookUp(v *lsm.Version) (err error) {
+func (u *Commit) lookUp(ctx context.Context, v *lsm.Version) (err error) {
 	u.large = nil
 	for i := range u.checks {
 		c := &u.checks[i]
@@ -185,7 +185,7 @@ func (u *Commit) lookUp(v *lsm.Version) (err error) {
 		*found = Found{}
 		switch {
 		case op.Verb == Patch:
-			if err = u.lookUpPatched(v, i); err == nil {
+			if err = u.lookUpPatched(ctx, v, i); err == nil {
 				size += int64(len(op.Body()))
 				if u.large = u.fits(size); u.large != nil {
 					return nil
@@ -206,7 +206,7 @@ func (u *Commit) lookUp(v *lsm.Version) (err error) {
 // stores an error of the patch in op.failed, which counts when the operation is judged. It
 // makes no document if the item does not exist or has another etag: then the operation is
 // refused anyway.
-func (u *Commit) lookUpPatched(v *lsm.Version, i int) error {
+func (u *Commit) lookUpPatched(ctx context.Context, v *lsm.Version, i int) error {
 	op, found := &u.Ops[i], &u.found[i]
 	op.data, op.failed = op.data[:op.idLen], nil
 	var body []byte
@@ -230,11 +230,13 @@ func (u *Commit) lookUpPatched(v *lsm.Version, i int) error {
 		}
 	}
 	var ttl int64
-	if body, ttl, op.failed = u.in.Patched(op.ID(), body, found.Version.Seq, op.Patch); op.failed == nil {
+	if body, ttl, op.failed = u.in.Patched(ctx, op.ID(), body, found.Version.Seq, op.Patch); op.failed == nil {
 		op.data = append(op.data, body...)
 		if !op.GivenTTL {
 			op.TTL = ttl
 		}
+	} else if err := ctx.Err(); err != nil {
+		return err // the patch was not judged
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package writebatch
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -60,9 +61,9 @@ func (s *store) Past() lifetime.Past {
 }
 
 // Patched implements Container.
-func (s *store) Patched(_, doc []byte, seq uint64, p *docpatch.Patch) (patched []byte, ttl int64, err error) {
+func (s *store) Patched(ctx context.Context, _, doc []byte, seq uint64, p *docpatch.Patch) (patched []byte, ttl int64, err error) {
 	s.made++
-	patched, err = p.Apply(doc, seq)
+	patched, err = p.Apply(ctx, doc, seq)
 	return patched, 0, err
 }
 
