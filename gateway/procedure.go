@@ -210,12 +210,13 @@ func (t *scriptTx) show(stored []byte, id string, etag engine.ETag) []byte {
 // linked returns the id of the document to which a link leads: its _self, or its path by
 // names.
 func (t *scriptTx) linked(ctx context.Context, link string) (string, error) {
-	base, name, ok := strings.Cut(strings.Trim(link, "/"), "/docs/")
+	link = strings.Trim(link, "/")
+	name, ok := strings.CutPrefix(link, strings.Trim(t.k.self(), "/")+"/docs/")
 	if !ok {
-		return "", badf("the link %q is not that of a document", clip(link))
+		name, ok = strings.CutPrefix(link, "dbs/"+t.k.record.Database+"/colls/"+t.k.record.Name+"/docs/")
 	}
-	if self := strings.Trim(t.k.self(), "/"); base != self && base != "dbs/"+t.k.record.Database+"/colls/"+t.k.record.Name {
-		return "", badf("the link %q leads to another container", clip(link))
+	if !ok {
+		return "", badf("the link %q is not that of a document of the container", clip(link))
 	}
 	if id, ok := t.ids[name]; ok {
 		return id, nil

@@ -437,3 +437,19 @@ func TestFunctionsInScripts(t *testing.T) {
 		t.Errorf("the trigger has made %s", r.body)
 	}
 }
+
+// TestLinksInScripts: a script finds a document by the names of its database and container, whatever these are.
+func TestLinksInScripts(t *testing.T) {
+	s := start(t, nil)
+	const path = "/dbs/docs/colls/docs"
+	s.do(201, "POST", "/dbs", `{"id":"docs"}`)
+	s.do(201, "POST", "/dbs/docs/colls", `{"id":"docs","partitionKey":{"paths":["/pk"]}}`)
+	s.do(201, "POST", path+"/docs", `{"id":"1","pk":"a","n":7}`, pk, `["a"]`)
+	s.define(path+"/sprocs", "p", `function () {
+		const read = (link, next) => __.readDocument(link, (err, d) => { if (err) throw err; next(d) });
+		read(__.getAltLink() + "/docs/1", (d) => read(d._self, (d) => __.response.setBody(d.n)));
+	}`, "")
+	if r := s.do(200, "POST", path+"/sprocs/p", "[]", pk, `["a"]`); string(r.body) != "7" {
+		t.Errorf("%s", r.body)
+	}
+}
