@@ -209,7 +209,8 @@ func TestNothing(t *testing.T) {
 }
 
 // TestParametersBounded: a query whose parameters take more than their bound is refused,
-// whichever form it has and of whatever the parameter is made. A parameter counts once.
+// whichever form it has and of whatever the parameter is made. A parameter counts once, and
+// by another bound as often as the query names it.
 func TestParametersBounded(t *testing.T) {
 	text := func(n int) string { return strings.Repeat("x", n) }
 	list := func(n int, of any) (l []any) {
@@ -233,6 +234,9 @@ func TestParametersBounded(t *testing.T) {
 		{`SELECT * FROM c WHERE ARRAY_CONTAINS(@p, c.a)`, list(3, text(2<<20)), false},
 		{`SELECT * FROM c WHERE ARRAY_CONTAINS(@p, c.a)`, json.RawMessage(`["` + text(5<<20) + `"]`), false},
 		{`SELECT * FROM c WHERE c.a = @p`, map[string]any{text(5 << 20): 1}, false},
+		{`SELECT VALUE [` + strings.Repeat("@p, ", 8) + `@p] FROM c`, text(2 << 20), false},
+		{`SELECT * FROM c WHERE CONTAINS_ALL_CS(c.a` + strings.Repeat(", @p", 9) + `)`, text(2 << 20), false},
+		{`SELECT VALUE [` + strings.Repeat("@p, ", 9_999) + `@p] FROM c`, 1, true},
 	} {
 		_, err := Parse(test.text, map[string]any{"@p": test.p, "@p2": test.p}, Options{})
 		var bad *syntax.Error

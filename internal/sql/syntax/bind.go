@@ -9,18 +9,29 @@ import (
 // together, as value.Value.Size counts them.
 const MaxParameters = 4 << 20
 
+// maxUses bounds them where each counts as often as the query names it: so often it stands in the printed query.
+const maxUses = 4 * MaxParameters
+
 // binder gives the values of the parameters of a text.
 type binder struct {
-	text  string
-	given map[string]any
-	known map[string]value.Value
-	size  int64
+	text       string
+	given      map[string]any
+	known      map[string]value.Value
+	size, used int64
+}
+
+// use counts a parameter that the text names at an offset.
+func (b *binder) use(at int, name string, v value.Value) (value.Value, error) {
+	if b.used += v.Size(); b.used > maxUses {
+		return v, Errorf(b.text, at, "parameter @%s: parameters of more than %d bytes, each as often as it is named", jsondoc.Clip(name), maxUses)
+	}
+	return v, nil
 }
 
 // value returns the value of a parameter that the text names at an offset.
 func (b *binder) value(at int, name string) (value.Value, error) {
 	if v, ok := b.known[name]; ok {
-		return v, nil
+		return b.use(at, name, v)
 	}
 	v, ok := b.given["@"+name]
 	if !ok {
@@ -40,7 +51,7 @@ func (b *binder) value(at int, name string) (value.Value, error) {
 		b.known = make(map[string]value.Value)
 	}
 	b.known[name] = bound
-	return bound, nil
+	return b.use(at, name, bound)
 }
 
 // count returns a number of results in which no parameter is left.
