@@ -30,7 +30,9 @@ type entry struct {
 	row exec.Row
 }
 
-func (e *entry) size() int64 { return int64(len(e.key)+len(e.row.Body)+len(e.row.ID)) + 160 }
+func (e *entry) size() int64 {
+	return int64(len(e.key)+len(e.row.Body)+len(e.row.Key.Encoded())+len(e.row.ID)) + 160
+}
 
 // collector keeps the first results behind a key, as many as are wanted and fit.
 type collector struct {
@@ -47,8 +49,10 @@ func (c *collector) wants(key string) bool {
 	return (!c.begun || key > c.after) && (c.end == "" || key < c.end)
 }
 
-// add adds a result that is wanted.
+// add adds a result that is wanted. Of the memory that its row came in, which has whole documents, it
+// holds nothing.
 func (c *collector) add(e entry) {
+	e.row.Key, e.row.ID = e.row.Key.Clone(), strings.Clone(e.row.ID)
 	c.list = append(c.list, e)
 	c.bytes += e.size()
 	if c.bytes > exec.Limits.OrderMemory || len(c.list) >= 2*c.most && c.most < 1<<30 {

@@ -4,9 +4,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
+	"unsafe"
+	"weak"
 
 	"github.com/cleavestore/cleave/internal/exec"
 	"github.com/cleavestore/cleave/internal/query"
@@ -109,6 +112,60 @@ func results(t *testing.T, text string, o Options, list ...string) (out []string
 		return true
 	})
 	return out, err
+}
+
+// lent is a Source of documents, each in memory that has its key and its id too.
+type lent struct{ list []weak.Pointer[[1 << 16]byte] }
+
+func (l *lent) Run(yield func(*exec.Row) bool) (bool, error) {
+	for i := range l.list {
+		text := new([1 << 16]byte)
+		l.list[i] = weak.Make(text)
+		pk := len(partmap.AppendString(text[:0], []byte("k")))
+		id := pk + copy(text[pk:], fmt.Sprintf("%04d", i))
+		body := id + copy(text[id:], fmt.Sprintf(`{"n":%d}`, -i))
+		if !yield(&exec.Row{Key: partmap.FromTrusted(text[:pk]), ID: unsafe.String(&text[pk], id-pk), Seq: 1, Body: text[id:body]}) {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// TestOrderHoldsNoDocuments: results that wait for their order hold what was made of the documents, and not the
+// memory of these.
+func TestOrderHoldsNoDocuments(t *testing.T) {
+	for _, text := range []string{"SELECT VALUE c.n FROM c ORDER BY c.n * 2", "SELECT DISTINCT * FROM c ORDER BY c.n"} {
+		s, err := Parse(text, nil, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var to exec.Progress
+		q := exec.Query{Select: s.Select}
+		p, err := s.Begin(&q, nil, 0, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		source := &lent{make([]weak.Pointer[[1 << 16]byte], 20)}
+		n, held := 0, 0
+		_, err = p.Run(t.Context(), source, &to, func(row *exec.Row) bool {
+			if n++; n > 1 {
+				return true
+			}
+			if row.ID != "0019" {
+				t.Errorf("%s: %s comes first", text, row.ID)
+			}
+			runtime.GC()
+			for _, document := range source.list {
+				if document.Value() != nil {
+					held++
+				}
+			}
+			return true
+		})
+		if err != nil || n != len(source.list) || held > 2 { // the newest one may be in use
+			t.Errorf("%s: %d results, which hold the memory of %d documents, error %v", text, n, held, err)
+		}
+	}
 }
 
 // TestComputedProperties: an expression takes the place of a computed property, in filters,

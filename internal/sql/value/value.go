@@ -341,9 +341,10 @@ func (v Value) Open() Value {
 	return v
 }
 
-// Keep returns the value without references to the bytes of a document.
+// Keep returns the value without references to the bytes of a document, or to a longer string.
 func (v Value) Keep() Value {
 	if v.c == nil {
+		v.str = strings.Clone(v.str)
 		return v
 	}
 	if v.c.raw != nil {

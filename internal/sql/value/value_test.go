@@ -6,6 +6,7 @@ import (
 	"math"
 	"strings"
 	"testing"
+	"unsafe"
 
 	"github.com/cleavestore/cleave/internal/jsondoc"
 )
@@ -76,6 +77,21 @@ func TestSameInBothForms(t *testing.T) {
 			}
 			return true
 		})
+	}
+}
+
+// TestKeep: what is kept of a string holds no more of it.
+func TestKeep(t *testing.T) {
+	long := strings.Repeat("x", 100)
+	for _, v := range []Value{String(long[:3]), Array([]Value{String(long[:3])}), Object([]string{"a"}, []Value{String(long[:3])})} {
+		kept := v.Keep()
+		part := kept
+		if kept.Len() > 0 {
+			part = append(kept.List(), kept.Member("a"))[0]
+		}
+		if text, ok := part.Text(); !ok || text != "xxx" || unsafe.StringData(text) == unsafe.StringData(long) {
+			t.Errorf("%s is kept as %s, or with all of its string", v, kept)
+		}
 	}
 }
 
