@@ -1,11 +1,14 @@
 package eval
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/cleavestore/cleave/internal/jsondoc"
+	"github.com/cleavestore/cleave/internal/sql/function"
 	"github.com/cleavestore/cleave/internal/sql/syntax"
 	"github.com/cleavestore/cleave/internal/sql/value"
 )
@@ -401,12 +404,30 @@ const (
 // mayFold says whether more constants may be computed.
 func (c *compiler) mayFold() bool { return *c.options.Folded <= maxFolding }
 
-// fold computes a constant; ok is false if it cannot, or if constants have taken too much already.
+// folding is the context of the computation of a constant. It ends when that looks at more than it may.
+type folding struct {
+	context.Context
+	env  *function.Env
+	most int64
+}
+
+var errFolding = errors.New("a constant takes too long to compute")
+
+// Err implements context.Context.
+func (c *folding) Err() error {
+	if c.env.Looked() > c.most {
+		return errFolding
+	}
+	return nil
+}
+
+// fold computes a constant; ok is false if it cannot, or if constants have taken too much already, or do so now.
 func (c *compiler) fold(n node) (v value.Value, ok bool) {
 	if !c.mayFold() {
 		return v, false
 	}
 	f := &Frame{}
+	f.SetContext(&folding{context.Background(), &f.env, maxFolding - *c.options.Folded})
 	v = n(f)
 	*c.options.Folded += f.env.Looked() + v.Size() // what it is a part of looks at it
 	return v, f.Err() == nil

@@ -221,6 +221,23 @@ func TestFolding(t *testing.T) {
 	}
 }
 
+// TestFoldingEnds: one constant that takes too long is not computed to its end, but for each document, where a
+// context ends it.
+func TestFoldingEnds(t *testing.T) {
+	text := "SELECT VALUE REGEXMATCH('" + strings.Repeat("a", 1<<16) + "', '" + strings.Repeat("x{1000}", 6) + "') FROM c"
+	spent := new(int64)
+	got, err := runUntil(t.Context(), t, text, "{}", Options{Folded: spent})
+	if err != nil || !slices.Equal(got, []string{"false"}) {
+		t.Errorf("%v, error %v", got, err)
+	}
+	if most := int64(maxFolding + 1<<20); *spent > most {
+		t.Errorf("a constant has looked at %d bytes, at most %d are expected", *spent, most)
+	}
+	if got, err = runUntil(&askedContext{t.Context(), 10}, t, text, "{}", Options{}); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v, error %v", got, err)
+	}
+}
+
 // TestManyItems: the cost of an ORDER BY does not grow with the product of its parts and the columns of
 // SELECT DISTINCT.
 func TestManyItems(t *testing.T) {
