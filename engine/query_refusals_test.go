@@ -3,8 +3,13 @@ package engine
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/cleavestore/cleave/internal/sql/eval"
+	"github.com/cleavestore/cleave/internal/sql/value"
+	"github.com/cleavestore/cleave/internal/vfs"
 )
 
 // TestQueryOfNothing: TOP 0 is a query that has no results and reads nothing, also
@@ -49,6 +54,36 @@ func TestSubqueryOfSeveral(t *testing.T) {
 		var where *QuerySyntaxError
 		if _, err = results(c.Query(context.Background(), AllPartitions(), q)); !errors.Is(err, ErrInvalid) || !errors.As(err, &where) {
 			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
+// TestFailedConditionEnds: a condition that cannot be tested for a document ends the query. No other document is
+// tested.
+func TestFailedConditionEnds(t *testing.T) {
+	broken, tested := errors.New("broken"), 0
+	fails := eval.UDF(func([]value.Value) (value.Value, error) {
+		tested++
+		return value.Value{}, broken
+	})
+	for _, policy := range []IndexPolicy{{}, IndexAll()} {
+		db, c := openStore(t, testOptions(vfs.NewMem()), ContainerDef{PartitionKey: []string{"/k"}, MinPartitions: 1, Index: policy})
+		for i := range 50 {
+			must(t, second(c.Upsert(t.Context(), fmt.Appendf(nil, `{"id":"i%02d","k":1,"n":%d,"t":[%d]}`, i, i, i), nil)))
+		}
+		must(t, db.Flush(t.Context()))
+		for _, text := range []string{
+			`SELECT * FROM c WHERE udf.fails(c.n)`, `SELECT TOP 5 c.n FROM c WHERE udf.fails(c.n)`, `SELECT c.n + 1 AS m FROM c WHERE udf.fails(c.n)`,
+			`SELECT c.n FROM c WHERE udf.fails(c.n) ORDER BY c.n`, `SELECT TOP 5 * FROM c WHERE udf.fails(c.n) ORDER BY c.n DESC`,
+			`SELECT t FROM c JOIN t IN c.t WHERE udf.fails(c.n) ORDER BY t`, `SELECT VALUE LOWER(c.id) FROM c WHERE udf.fails(c.n) ORDER BY LOWER(c.id)`,
+			`SELECT VALUE COUNT(1) FROM c WHERE udf.fails(c.n)`, `SELECT c.n, COUNT(1) AS many FROM c WHERE udf.fails(c.n) GROUP BY c.n`,
+		} {
+			q, err := ParseQuery(text, map[string]any{"udf.fails": fails})
+			must(t, err)
+			tested = 0
+			if list, err := results(c.Query(t.Context(), AllPartitions(), q)); !errors.Is(err, broken) || len(list) > 0 || tested != 1 {
+				t.Errorf("%s: %d results, %d documents are tested, error %v", text, len(list), tested, err)
+			}
 		}
 	}
 }

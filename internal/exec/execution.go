@@ -396,8 +396,8 @@ func (e *Execution) results(yield func(*Row) bool) error {
 
 // give skips a result, or passes it to yield.
 func (e *Execution) give(row *Row, at Position, yield func(*Row) bool) error {
-	if e.failure.Load() != nil {
-		return errStopped // the results lack a document
+	if err := e.failed(); err != nil {
+		return err
 	}
 	if e.skip > 0 {
 		e.skip--
@@ -492,6 +492,14 @@ func (t *tester) match(k *item.Key, v *item.Version, known bool) bool {
 	}
 	t.matched++
 	return true
+}
+
+// failed returns an error once a condition could not be tested: the results lack a document.
+func (e *Execution) failed() error {
+	if e.failure.Load() != nil {
+		return errStopped
+	}
+	return nil
 }
 
 // scan yields the documents of a unit in key order. If after is not nil, it begins

@@ -87,9 +87,10 @@ func (e *Execution) makeGroups() (all *query.Grouper, end []byte, err error) {
 			order = &mine
 		}
 		accept := func(k *item.Key, v *item.Version, known bool) ([]byte, bool, error) {
-			if t.match(k, v, known) {
-				groups.Add(t.values())
+			if !t.match(k, v, known) {
+				return nil, false, e.failed()
 			}
+			groups.Add(t.values())
 			return nil, false, checkGroups(groups)
 		}
 		work := func(ctx context.Context, i int) error {

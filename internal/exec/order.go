@@ -223,7 +223,7 @@ func (e *Execution) pass(start *passStart) (rows *toprows.Rows, more bool, err e
 				key = append(key[:0], order.key...)
 			} else {
 				if !t.match(k, v, known) {
-					return nil, false, nil
+					return nil, false, e.failed()
 				}
 				if e.Select.ByElement {
 					for _, element := range elements.Of(&t.eval.Wanted[0]) {

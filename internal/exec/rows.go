@@ -41,14 +41,15 @@ func (e *Execution) byKey(ctx context.Context, u *unit, limit int, yield func(*R
 func (e *Execution) rowsOf(t *tester) accept {
 	if len(e.Select.Columns) == 0 {
 		return func(k *item.Key, v *item.Version, known bool) ([]byte, bool, error) {
-			return v.Body, t.match(k, v, known), nil
+			ok := t.match(k, v, known)
+			return v.Body, ok, e.failed()
 		}
 	}
 	projector := e.Select.Projector()
 	var row []byte
 	return func(k *item.Key, v *item.Version, known bool) (_ []byte, ok bool, _ error) {
 		if !t.match(k, v, known) {
-			return nil, false, nil
+			return nil, false, e.failed()
 		}
 		row, ok = projector.Append(row[:0], t.eval.Wanted)
 		return row, ok, nil
