@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/cleavestore/cleave/internal/fault"
+	"github.com/cleavestore/cleave/internal/jsondoc"
 	"github.com/cleavestore/cleave/internal/randtest"
 	"github.com/cleavestore/cleave/internal/sql/value"
 )
@@ -136,6 +137,19 @@ func TestLongMatch(t *testing.T) {
 		e = &Env{}
 		if v := match(e, long, pattern); v.IsUndefined() || string(v.Append(nil)) != fmt.Sprint(want) || e.Err() != nil {
 			t.Errorf("%s: %s, error %v", pattern, v.Append(nil), e.Err())
+		}
+	}
+}
+
+// TestDeepText: a text has no array or object of more levels than a document.
+func TestDeepText(t *testing.T) {
+	for name, level := range map[string][2]string{"STRINGTOARRAY": {"[1,", "]"}, "STRINGTOOBJECT": {`{"a":1,"b":`, "}"}} {
+		f, _ := Find(name)
+		for levels, want := range map[int]bool{1: true, jsondoc.DefaultMaxDepth: true, jsondoc.DefaultMaxDepth + 1: false, 9_000: false} {
+			text := strings.Repeat(level[0], levels) + "null" + strings.Repeat(level[1], levels)
+			if v := f.Call(&Env{}, []value.Value{value.String(text)}); v.IsUndefined() == want {
+				t.Errorf("%s: a text of %d levels is %.40s", name, levels, v)
+			}
 		}
 	}
 }

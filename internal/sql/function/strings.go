@@ -266,10 +266,14 @@ func addStrings() {
 	})
 	parsed := func(name string, kind jsondoc.Kind) {
 		ofString(name, func(e *Env, s string) value.Value {
-			if !e.Grow(len(s)) || len(s) > 0 && !json.Valid([]byte(s)) || s == "" {
+			if !e.Grow(len(s)) {
 				return value.Value{}
 			}
-			v := value.Parse([]byte(s))
+			text := []byte(s)
+			if !json.Valid(text) || deep(text) {
+				return value.Value{}
+			}
+			v := value.Parse(text)
 			if v.Kind() != kind {
 				return value.Value{}
 			}
@@ -298,6 +302,25 @@ func addStrings() {
 		}
 		return value.Value{}
 	})
+}
+
+// deep says whether JSON has more levels than a document may have. Who compares or sorts a value of a text
+// walks through it once for each level.
+func deep(text []byte) bool {
+	w, levels := jsondoc.Walk(text), 0
+	for {
+		switch v := w.Next(); {
+		case v.Kind >= jsondoc.KindArray:
+			if levels++; levels > jsondoc.DefaultMaxDepth {
+				return true
+			}
+		case v.Kind == jsondoc.KindUndefined:
+			levels--
+		}
+		if levels <= 0 {
+			return false
+		}
+	}
 }
 
 // space is what trimming removes where nothing else is said.
