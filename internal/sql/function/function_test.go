@@ -117,6 +117,25 @@ func TestTooMuch(t *testing.T) {
 	}
 }
 
+// TestManyTexts: the search for many texts in a long one ends with the context.
+func TestManyTexts(t *testing.T) {
+	for name, part := range map[string]string{"CONTAINS_ANY_CI": "x", "CONTAINS_ANY_CS": "x", "CONTAINS_ALL_CI": "a", "CONTAINS_ALL_CS": "a"} {
+		f, _ := Find(name)
+		args := []value.Value{value.String(strings.Repeat("a", 1<<16))}
+		for range 100 {
+			args = append(args, value.String(part))
+		}
+		e := &Env{Ctx: &randtest.AskedContext{Context: t.Context(), Left: 10}}
+		if v := f.Call(e, args); !v.IsUndefined() || !errors.Is(e.Err(), context.Canceled) {
+			t.Errorf("%s of a context that has ended is %v, error %v", name, v, e.Err())
+		}
+		e = &Env{}
+		if v := f.Call(e, args); v.String() != fmt.Sprint(part == "a") || e.Err() != nil {
+			t.Errorf("%s is %v, error %v", name, v, e.Err())
+		}
+	}
+}
+
 // TestLongMatch: a match of a regular expression ends with the context, the size of its program is
 // bounded, and what is matched in steps gives the same.
 func TestLongMatch(t *testing.T) {

@@ -123,7 +123,6 @@ func addStrings() {
 			if !ok {
 				return value.Value{}
 			}
-			found := all
 			for i, s := range list {
 				if fold {
 					if !e.Grow(len(s)) {
@@ -131,11 +130,17 @@ func addStrings() {
 					}
 					list[i] = strings.ToLower(s)
 				}
-				if i > 0 && strings.Contains(list[0], list[i]) != all {
-					found = !all
+				if i == 0 {
+					continue
+				}
+				if !e.Look(len(list[0])) {
+					return value.Value{}
+				}
+				if strings.Contains(list[0], list[i]) != all {
+					return value.Bool(!all)
 				}
 			}
-			return value.Bool(found)
+			return value.Bool(all)
 		})
 	}
 	several("CONTAINS_ANY_CI", true, false)
