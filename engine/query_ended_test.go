@@ -99,6 +99,8 @@ func TestContinueAfterError(t *testing.T) {
 		`SELECT VALUE udf.tell(c.n) + t FROM c JOIN t IN c.t OFFSET 601 LIMIT 60`,
 		`SELECT VALUE udf.tell(c.n) + t FROM c JOIN t IN c.t ORDER BY c.n OFFSET 601 LIMIT 60`,
 		`SELECT VALUE udf.tell(c.n) FROM c ORDER BY c.n DESC OFFSET 300 LIMIT 60`,
+		`SELECT VALUE udf.tell(c.n) FROM c ORDER BY c.n * 2 OFFSET 300 LIMIT 60`,
+		`SELECT DISTINCT VALUE udf.tell(c.n) FROM c OFFSET 300 LIMIT 60`,
 	} {
 		q, err := ParseQuery(text, map[string]any{"udf.tell": tell})
 		must(t, err)
@@ -134,5 +136,48 @@ func TestContinueAfterError(t *testing.T) {
 			}
 			goesOn(r, got)
 		}
+	}
+}
+
+// TestContinueAfterPasses: so it is behind each of the passes in which an order that has no room is made.
+func TestContinueAfterPasses(t *testing.T) {
+	withOrderMemory(t, 2<<10)
+	_, c := openStore(t, testOptions(vfs.NewMem()), ContainerDef{PartitionKey: []string{"/k"}, MinPartitions: 1})
+	for i := range 30 {
+		must(t, second(c.Upsert(t.Context(), fmt.Appendf(nil, `{"id":"%03d","k":1,"n":%d}`, i, i), nil)))
+	}
+	left := -1 // calls until it fails; below 0: it does not
+	tell := eval.UDF(func(args []value.Value) (value.Value, error) {
+		if left--; left == 0 {
+			return value.Value{}, errors.New("ended")
+		}
+		return args[0], nil
+	})
+	for _, text := range []string{`SELECT VALUE udf.tell(c.n) FROM c ORDER BY c.n * -1`, `SELECT DISTINCT VALUE udf.tell(c.n) % 20 FROM c`} {
+		q, err := ParseQuery(text, map[string]any{"udf.tell": tell})
+		must(t, err)
+		want, err := results(c.Query(t.Context(), AllPartitions(), q))
+		must(t, err)
+		parts := 0 // queries that have ended between two results
+		for calls := 1; ; calls += 3 {
+			left = calls
+			r := c.Query(t.Context(), AllPartitions(), q)
+			got, err := results(r)
+			if err == nil {
+				break
+			}
+			rest := q
+			if rest.Continue = r.Continue(); len(got) > 0 {
+				parts++
+			}
+			more, err := results(c.Query(t.Context(), AllPartitions(), rest))
+			if all := slices.Concat(got, more); err != nil || !slices.Equal(all, want) {
+				t.Fatalf("%s: %d results and then %d, %v, want %d, or others", text, len(got), len(more), err, len(want))
+			}
+		}
+		if parts == 0 {
+			t.Errorf("%s: no query has ended between two results", text)
+		}
+		left = -1
 	}
 }

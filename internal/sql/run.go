@@ -109,7 +109,10 @@ func (p *Page) Run(ctx context.Context, from Source, to *exec.Progress, give fun
 		return from.Run(give)
 	}
 	p.to, p.give = to, give
-	defer func() { to.Stats.Results = p.results }() // exec counts documents
+	defer func() { // exec counts documents, and tells their places
+		p.settle()
+		to.Stats.Results = p.results
+	}()
 	p.f = s.q.NewFrame(s.now(), s.clock)
 	p.f.SetContext(ctx)
 	switch s.way {
@@ -201,9 +204,6 @@ func (p *Page) rows(from Source) (bool, error) {
 		})
 		if failure == nil {
 			failure = p.f.Err()
-		}
-		if failure != nil {
-			p.settle()
 		}
 		if failure != nil || !more {
 			return false
