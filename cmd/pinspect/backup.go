@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"github.com/cleavestore/cleave/cmd/pinspect/internal/command"
@@ -107,6 +109,7 @@ func (c *backupCommand) Run(ctx context.Context, env *environment, shared *comma
 		beside := filepath.Dir(c.Out)
 		if c.Out == "-" {
 			beside = os.TempDir()
+			signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // a write that nobody reads fails, and does not end the program
 		} else if err := outputfile.OutsideStores(c.Out); err != nil { // before the copy is made there
 			return err
 		}

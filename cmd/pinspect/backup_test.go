@@ -2,9 +2,12 @@ package main
 
 import (
 	"bytes"
+	"crypto/rand"
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -122,4 +125,29 @@ func TestExport(t *testing.T) {
 	fails(t, cli.ExitUsage, "SELECT * FROM c WHERE c.id = )\npinspect:   "+strings.Repeat(" ", 29)+"^", "export", s.dir, "cities", "--where", "c.id = )")
 	fails(t, cli.ExitUsage, "--reverse", "export", s.dir, "cities", "--where", "true", "--reverse")
 	fails(t, cli.ExitUsage, "exists", "export", s.dir, "cities", "-o", plain)
+}
+
+// TestReadableToNobody: the repaired copy of a store is removed also if nobody reads the backup to its end.
+func TestReadableToNobody(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		return // a pipe without a reader sends no signal
+	}
+	dir, temporary := filepath.Join(t.TempDir(), "store"), t.TempDir()
+	clean(t, "create", dir, "c", "--partition-key", "/k")
+	var text strings.Builder
+	for range 20_000 { // more than what is kept before the first write
+		text.WriteString(rand.Text())
+	}
+	clean(t, "put", dir, "c", `{"id":"1","k":1,"text":"`+text.String()+`"}`)
+	self, err := os.Executable()
+	check(t, err)
+	r, w, err := os.Pipe()
+	check(t, errors.Join(err, r.Close()))
+	defer w.Close()
+	cmd := exec.CommandContext(t.Context(), self, "backup", dir, "--readable", "-o", "-")
+	cmd.Env, cmd.Stdout = append(os.Environ(), programEnv+"=yes", "TMPDIR="+temporary), w
+	err = cmd.Run()
+	if left := names(t, temporary); cmd.ProcessState == nil || cmd.ProcessState.ExitCode() != exitCannotOpen || len(left) != 0 {
+		t.Errorf("%v, left %v", err, left)
+	}
 }
