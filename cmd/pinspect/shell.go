@@ -91,7 +91,7 @@ func (s *shell) talk(in *os.File, names []string) error {
 	for {
 		screen.SetPrompt(s.container + "> ")
 		line, err := s.readLine(in, screen)
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			fmt.Fprintln(s.env.stdout)
 			return nil
 		}
