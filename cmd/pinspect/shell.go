@@ -81,7 +81,7 @@ func (s *shell) talk(in *os.File, names []string) error {
 	screen := term.NewTerminal(struct {
 		io.Reader
 		io.Writer
-	}{in, s.env.stdout}, "")
+	}{cli.Input(s.ctx, in), s.env.stdout}, "")
 	screen.AutoCompleteCallback = func(line string, pos int, key rune) (string, int, bool) {
 		if key != '\t' {
 			return "", 0, false

@@ -53,6 +53,7 @@ func TestShellEnds(t *testing.T) {
 		answer func(keys *os.File, interrupt func())
 	}{
 		{cli.ExitOK, "", func(keys *os.File, _ func()) { _, err := keys.WriteString("\x04"); check(t, err) }},
+		{cli.ExitInterrupted, "pinspect: interrupted\n", func(_ *os.File, interrupt func()) { interrupt() }},
 	} {
 		keys, screen := terminal(t)
 		ctx, interrupt := context.WithCancel(t.Context())
