@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -149,8 +150,13 @@ func (c *adviseCommand) check() ([][]string, error) {
 		return nil, cli.Usagef("%d candidates: %d at most", len(c.Key), maxCandidates)
 	}
 	for _, name := range c.Inputs {
-		if name == "-" && len(c.Key) == 0 {
-			return nil, cli.Usagef("standard input can be read only once: give the candidates with --key")
+		info, err := os.Stat(name)
+		pipe := err == nil && !info.Mode().IsRegular() && !info.IsDir()
+		if name == "-" {
+			name, pipe = stdinName, true
+		}
+		if pipe && len(c.Key) == 0 {
+			return nil, cli.Usagef("%s can be read only once: give the candidates with --key", name)
 		}
 	}
 	var keys [][]string

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"compress/gzip"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -194,5 +195,24 @@ func TestAdviseRealData(t *testing.T) {
 	text := clean(t, "advise", filepath.Join("..", "..", "testdata", "real", "volcanoes.ndjson.zst"))
 	if strings.Contains(text, "Elevation") || !strings.Contains(text, "/Country") {
 		t.Errorf("%s", text)
+	}
+}
+
+// TestAdvisePipe: a pipe, which <(...) names in a shell, is read once, as standard input is.
+func TestAdvisePipe(t *testing.T) {
+	r, w, err := os.Pipe()
+	check(t, err)
+	defer r.Close()
+	name := fmt.Sprintf("/dev/fd/%d", r.Fd())
+	if _, err := os.Stat(name); err != nil {
+		t.Skip(err)
+	}
+	_, err = w.WriteString(`{"id":"a","k":1}` + "\n")
+	check(t, errors.Join(err, w.Close()))
+	if got := pinspect(t, "advise", name); got.status != cli.ExitUsage || !strings.Contains(got.stderr, name+" can be read only once") {
+		t.Errorf("status %d: %s", got.status, got.stderr)
+	}
+	if got := clean(t, "advise", name, "--key", "/k"); !strings.Contains(got, "1 document") {
+		t.Errorf("with a key: %s", got)
 	}
 }
