@@ -73,3 +73,12 @@ func TestKilledRun(t *testing.T) {
 	s.do(t, cli.ExitOK, run...)
 	provisioned(700)
 }
+
+// TestCheckpointsOutside: the checkpoints of a run lie beside its store, also if the store is the working directory.
+func TestCheckpointsOutside(t *testing.T) {
+	dir := t.TempDir()
+	t.Chdir(dir)
+	if got, want := harness.CheckpointDir("."), dir+".checkpoint"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}

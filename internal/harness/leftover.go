@@ -123,8 +123,13 @@ func TakeBack(ctx context.Context, env *Environment, dir string, s Store) error 
 }
 
 // CheckpointDir is where checkpoints of a store are made, while a run makes some: on
-// the same file system.
-func CheckpointDir(db string) string { return filepath.Clean(db) + ".checkpoint" }
+// the same file system, and outside of the store, which may be given as ".".
+func CheckpointDir(db string) string {
+	if full, err := filepath.Abs(db); err == nil {
+		db = full
+	}
+	return filepath.Clean(db) + ".checkpoint"
+}
 
 // checkCheckpoints refuses a place for checkpoints that is taken.
 func checkCheckpoints(dir string) error {
