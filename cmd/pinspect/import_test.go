@@ -82,6 +82,11 @@ func TestImportRejects(t *testing.T) {
 	if got := clean(t, "get", dir, "c", "1", "a"); strings.Contains(got, "new") {
 		t.Errorf("--skip-existing has replaced: %s", got)
 	}
+	rejects = filepath.Join(t.TempDir(), "rejects")
+	status, _, stderr = runInput(t, `[{"id":"d","k":1},[7]]`, append(args, "--from", "cosmos-export", "--rejects", rejects)...)
+	if text, err = os.ReadFile(rejects); err != nil || status != exitFindings || !strings.Contains(string(text), `"document":"[7]"`) {
+		t.Errorf("status %d: %s%v: %s", status, stderr, err, text)
+	}
 	for _, cut := range []string{`[{"id":"d","k":1}`, `[{"id":"d","k":1},`, `[{"id":`, `[1 2]`, `{`} {
 		status, _, stderr := runInput(t, cut, append(args, "--from", "cosmos-export")...)
 		if status == 0 {

@@ -108,7 +108,10 @@ func (c *Import) export(in io.Reader, name string, yield func(document, error) b
 		n++
 		doc := document{at: fmt.Sprintf("%s: document %d, byte %d", name, n, d.InputOffset()), body: raw}
 		if !c.KeepSystem {
-			doc.body, doc.err = withoutSystem(raw)
+			body, err := withoutSystem(raw)
+			if doc.err = err; err == nil {
+				doc.body = body
+			}
 		}
 		return yield(doc, nil)
 	}
