@@ -18,7 +18,7 @@ func Compare(ctx context.Context, a, b *Reader, lo, hi uint32, report func(term 
 	}
 	moreY, err := y.nextFrom(nil)
 	for err == nil && (moreX || moreY) {
-		if err := ctx.Err(); err != nil {
+		if err = ctx.Err(); err != nil {
 			return err
 		}
 		c := 0

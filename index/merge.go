@@ -39,9 +39,9 @@ func (b *Builder) WriteTo(emit func([]byte) error, items uint32) error {
 	}
 	if len(b.terms) > 0 {
 		b.remember()
-		s, err := b.sorted()
-		if err != nil {
-			return err
+		s, failed := b.sorted()
+		if failed != nil {
+			return failed
 		}
 		streams = append(streams, s)
 	}
