@@ -265,7 +265,7 @@ func TestPatchWhenComputed(t *testing.T) {
 	}
 }
 
-// TestPatchWhenEnds: the test of a condition ends with the context of the call, whatever the document has for it to compute.
+// TestPatchWhenEnds: the test of a condition on a document that has much to compute ends with the context of the call.
 func TestPatchWhenEnds(t *testing.T) {
 	_, c := openStore(t, testOptions(vfs.NewMem()))
 	key := StringKey("a")

@@ -194,14 +194,7 @@ func TestDamagedIndex(t *testing.T) {
 	if err := db.Flush(ctx); err != nil {
 		t.Fatal(err)
 	}
-	f := c.routing.Load().parts[0].Version.Load().Runs[0].Files[0]
-	section, ok := f.Index(true)
-	if !ok {
-		t.Fatal("no index")
-	}
-	var place *CorruptionError
-	errors.As(section.Corrupt(0, fault.ErrCorrupt), &place)
-	from, name := place.Offset, f.Name
+	name, from := indexPlace(t, c)
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -241,6 +234,7 @@ func TestDamagedIndex(t *testing.T) {
 		})
 	}
 	err = query()
+	var place *CorruptionError
 	if !errors.As(err, &place) || place.File != mem.Path(name) || place.Offset < from || place.Offset > from+4096 {
 		t.Fatalf("query: %v", err)
 	}
@@ -282,6 +276,19 @@ func TestDamagedIndex(t *testing.T) {
 	checkVerified(t, db)
 }
 
+// indexPlace returns the newest file of a container and where its index begins.
+func indexPlace(t *testing.T, c *Container) (file string, offset int64) {
+	t.Helper()
+	f := c.routing.Load().parts[0].Version.Load().Runs[0].Files[0]
+	section, ok := f.Index(true)
+	if !ok {
+		t.Fatal("no index")
+	}
+	var place *CorruptionError
+	errors.As(section.Corrupt(0, fault.ErrCorrupt), &place)
+	return f.Name, place.Offset
+}
+
 // TestDamagedIndexIsMadeAnew: a query that meets damage in an index wakes the background, which makes the index anew: there
 // need be no flush.
 func TestDamagedIndexIsMadeAnew(t *testing.T) {
@@ -295,18 +302,12 @@ func TestDamagedIndexIsMadeAnew(t *testing.T) {
 		must(t, second(c.Upsert(ctx, fmt.Appendf(nil, `{"id":"%d","k":"a"}`, i), nil)))
 	}
 	must(t, db.Flush(ctx))
-	f := c.routing.Load().parts[0].Version.Load().Runs[0].Files[0]
-	section, ok := f.Index(true)
-	if !ok {
-		t.Fatal("no index")
-	}
-	var place *CorruptionError
-	errors.As(section.Corrupt(0, fault.ErrCorrupt), &place)
+	name, from := indexPlace(t, c)
 	must(t, db.Close())
-	bytes, err := mem.ReadFile(f.Name)
+	bytes, err := mem.ReadFile(name)
 	must(t, err)
-	bytes[place.Offset+100] ^= 4
-	must(t, mem.WriteFile(f.Name, bytes))
+	bytes[from+100] ^= 4
+	must(t, mem.WriteFile(name, bytes))
 
 	db, c = openStore(t, opts)
 	woken := 0

@@ -95,6 +95,24 @@ func TestImportRejects(t *testing.T) {
 	}
 }
 
+// TestImportNames: names of members stay as they are, and those that are no text are refused, also where
+// members of the system are left out.
+func TestImportNames(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "store")
+	args := []string{"import", "-", "--from", "cosmos-export", "--db", dir, "--container", "c", "--partition-key", "/k"}
+	const kept = `{"id":"a","k":1,"\u0061\/":1}`
+	if status, _, stderr := runInput(t, `[{"id":"a", "_ts":1 , "k":1,"\u0061\/":1}]`, args...); status != 0 {
+		t.Fatalf("status %d: %s", status, stderr)
+	}
+	if got := clean(t, "get", dir, "c", "1", "a"); got != kept+"\n" {
+		t.Errorf("%s, want %s", got, kept)
+	}
+	status, _, stderr := runInput(t, `[{"id":"b","k":1,"na`+"\xff"+`me":1}]`, args...)
+	if status != exitFindings || !strings.Contains(stderr, "document 1") {
+		t.Errorf("status %d: %s", status, stderr)
+	}
+}
+
 // TestImportDryRunThere: a dry run tells of a container that is there what an import then
 // does, and changes nothing.
 func TestImportDryRunThere(t *testing.T) {

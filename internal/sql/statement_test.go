@@ -265,9 +265,9 @@ func TestNothing(t *testing.T) {
 	}
 }
 
-// TestParametersBounded: a query whose parameters take more than their bound is refused,
-// whichever form it has and of whatever the parameter is made. A parameter counts once, and
-// by another bound as often as the query names it.
+// TestParametersBounded: a query is refused if its parameters take more than their bound. That holds for all forms
+// of queries and for texts, lists and objects as parameters. A parameter counts once, and by another bound as often as
+// the query names it.
 func TestParametersBounded(t *testing.T) {
 	text := func(n int) string { return strings.Repeat("x", n) }
 	list := func(n int, of any) (l []any) {
