@@ -6,8 +6,8 @@ import (
 	"weak"
 )
 
-// KeptBytes bounds the memory of the sets that a Kept holds, in bytes.
-const KeptBytes = 8 << 20
+// KeptBytes bounds the memory of what a Kept holds, in bytes.
+const KeptBytes = 16 << 20
 
 // keptEntryBytes is about what an entry takes beside its set.
 const keptEntryBytes = 160
@@ -37,13 +37,18 @@ type keptEntry struct {
 	spent int64 // what was spent so far to do without the set
 	set   *Set  // nil: it was not made yet
 	full  bool  // set has all ordinals of the index
+	order *Ordered
 }
 
 func (e *keptEntry) bytes() int64 {
-	if e.set == nil {
-		return keptEntryBytes
+	n := int64(keptEntryBytes)
+	if e.set != nil {
+		n += 8 * int64(len(e.set.words))
 	}
-	return keptEntryBytes + 8*int64(len(e.set.words))
+	if e.order != nil {
+		n += e.order.bytes()
+	}
+	return n
 }
 
 // entry returns the entry of a question, a new one if make is set.
@@ -103,6 +108,31 @@ func (k *Kept) Keep(of *Reader, q *Question, set *Set) (full bool) {
 	k.bytes += e.bytes()
 	k.shrink()
 	return full
+}
+
+// Order returns the order that answers a question, nil if it is not kept.
+func (k *Kept) Order(of *Reader, q *Question) *Ordered {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if e := k.entry(of, q, false); e != nil {
+		return e.order
+	}
+	return nil
+}
+
+// KeepOrder keeps the order that answers a question, unless it alone takes more than half of
+// KeptBytes.
+func (k *Kept) KeepOrder(of *Reader, q *Question, o *Ordered) {
+	if o.bytes() > KeptBytes/2 {
+		return
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	e := k.entry(of, q, true)
+	k.bytes -= e.bytes()
+	e.order = o
+	k.bytes += e.bytes()
+	k.shrink()
 }
 
 // shrink leaves out the entries of indexes that are gone, and then those that were asked

@@ -188,6 +188,16 @@ func (s *Set) CountAnd(t *Set) int {
 	return n
 }
 
+// Meets says whether an ordinal is in t too, whose range includes that of s.
+func (s *Set) Meets(t *Set) bool {
+	for i, w := range s.words {
+		if w&t.words[int(s.base-t.base)/64+i] != 0 {
+			return true
+		}
+	}
+	return false
+}
+
 // Next returns the first ordinal of the set at or after o.
 func (s *Set) Next(o uint32) (uint32, bool) {
 	o = max(o, s.lo)

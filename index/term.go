@@ -33,8 +33,11 @@ func (t Type) String() string {
 // Of a longer one the term has the first MaxString bytes and a checksum of all.
 const MaxString = 64
 
+// CutBytes is the length of that checksum, with which the term of a string that was cut ends.
+const CutBytes = 4
+
 // cutString is the length of the value of a string that was cut.
-const cutString = MaxString + 4
+const cutString = MaxString + CutBytes
 
 // Value is a scalar.
 type Value struct {

@@ -11,6 +11,7 @@ import (
 	"github.com/cleavestore/cleave/internal/lifetime"
 	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/internal/memtable"
+	"github.com/cleavestore/cleave/internal/termset"
 )
 
 // candidates is a cursor over the documents of a partition that a plan names, in key
@@ -22,7 +23,7 @@ type candidates struct {
 	order *indexOrder
 
 	ctx     context.Context // nil: never cancelled
-	sets    planSets
+	sets    termset.Sets
 	set     lsm.Sources
 	version *lsm.Version // nil: closed
 	lo, hi  *item.Key
@@ -35,6 +36,7 @@ type candidates struct {
 	failure error
 	found   int64  // candidates that the plan named, of all sources
 	counted int64  // how many of these were only counted
+	learnt  int64  // see alike.bytes
 	keys    []byte // order keys of candidateSource.hits
 	lent    bool   // others have keys too
 	ties    int    // how many candidates of candidateSource.tied, the first by key, are still wanted; 0: all
@@ -69,8 +71,8 @@ var candidatesPool = sync.Pool{New: func() any { return new(candidates) }}
 // release returns c to the pool, with its buffers.
 func (c *candidates) release() {
 	c.close()
-	c.sets.ctx = nil
-	c.sets.terms = 0
+	c.sets.Ctx = nil
+	c.sets.Terms = 0
 	keys := c.keys[:0]
 	if c.lent {
 		keys = nil
@@ -82,7 +84,7 @@ func (c *candidates) release() {
 // lookup says how indexes answer a query.
 type lookup struct {
 	policy *index.Compiled
-	plan   *planNode
+	plan   *termset.Plan
 	exact  bool // every document that the plan names is wanted
 
 	composites []string // composite indexes that the plan uses
@@ -101,14 +103,15 @@ type candidateSource struct {
 	tied   []uint32         // candidates in set with the last term that was taken: see ties
 	count  int64            // number of candidates in set
 	full   bool             // set has all ordinals from lo to hi
+	alike  *alike           // what is learnt of the candidates' order; nil: nothing
 	loose  bool             // set is of indexOrder.rest: the order selects those with a term of its span
 
-	plan    *planNode // that gives set
-	worth   int64     // see planNode.worth
-	guessed bool      // candidates may not match even if the plan is exact
-	missed  int64     // documents that have not matched, while guessed
-	met     int64     // documents that have matched, while guessed
-	guesses uint32    // number of ordinals to guess next; 0: firstGuess
+	plan    *termset.Plan // that gives set
+	worth   int64         // see termset.Plan.worth
+	guessed bool          // candidates may not match even if the plan is exact
+	missed  int64         // documents that have not matched, while guessed
+	met     int64         // documents that have matched, while guessed
+	guesses uint32        // number of ordinals to guess next; 0: firstGuess
 
 	ok  bool
 	at  uint32
@@ -119,7 +122,7 @@ type candidateSource struct {
 }
 
 // begin makes a context that of the candidates.
-func (c *candidates) begin(ctx context.Context) { c.ctx, c.sets.ctx, c.set.Ctx = ctx, ctx, ctx }
+func (c *candidates) begin(ctx context.Context) { c.ctx, c.sets.Ctx, c.set.Ctx = ctx, ctx, ctx }
 
 // open is prepare, and leaves out what is not needed in an order.
 func (c *candidates) open(p Part, v *lsm.Version, at uint64, past lifetime.Past, lo, hi *item.Key, whole bool) (bool, error) {
@@ -151,7 +154,7 @@ func (c *candidates) name() {
 // the policy: then the documents must be read.
 func (c *candidates) prepare(p Part, v *lsm.Version, at uint64, past lifetime.Past, lo, hi *item.Key, whole bool) (bool, error) {
 	c.close()
-	c.version, c.sets.ctx = v, c.ctx
+	c.version, c.sets.Ctx = v, c.ctx
 	c.lo, c.hi, c.kept = lo, hi, &p.Data().Env.Kept
 	if err := c.set.Open(p.Data(), v, at, past, c.policy, !c.few, lo, hi); err != nil {
 		return false, err
@@ -238,7 +241,7 @@ func (c *candidates) add(s *lsm.Source, at uint64, whole bool) (err error) {
 			return nil
 		}
 	}
-	cs.set = c.sets.get(cs.lo, cs.lo)
+	cs.set = c.sets.Get(cs.lo, cs.lo)
 	c.sources = append(c.sources, cs)
 	return c.weigh(cs, c.planOf(cs))
 }
@@ -271,7 +274,7 @@ func (c *candidates) source(s *lsm.Source) *candidateSource {
 func (c *candidates) spare(s *candidateSource) {
 	s.mem.Reset(nil, 0)
 	if s.set != nil {
-		c.sets.put(s.set)
+		c.sets.Put(s.set)
 	}
 	*s = candidateSource{mem: s.mem, hits: s.hits[:0], tied: s.tied[:0]}
 	c.free = append(c.free, s)
@@ -298,7 +301,7 @@ func (c *candidates) extend(s *candidateSource) error {
 }
 
 // planOf returns the plan that a source evaluates.
-func (c *candidates) planOf(s *candidateSource) *planNode {
+func (c *candidates) planOf(s *candidateSource) *termset.Plan {
 	if o := c.order; o != nil && o.rest != nil && !c.few && int64(s.hi-s.lo) > int64(o.most) {
 		s.loose = true
 		return o.rest
@@ -313,12 +316,12 @@ func (c *candidates) planOf(s *candidateSource) *planNode {
 // source has, and not nil, which is for memtables.
 func (c *candidates) evaluate(s *candidateSource, lo, hi uint32) error {
 	plan := s.plan
-	c.sets.put(s.set)
+	c.sets.Put(s.set)
 	s.set = nil // a memory fault ends Use before there is another
 	err := s.Use(func(r *index.Reader) (err error) {
 		switch {
 		case !c.isWide(s):
-			s.set, err = c.sets.eval(plan, r, lo, hi)
+			s.set, err = c.sets.Eval(plan, r, lo, hi)
 		case c.sure:
 			s.set, err = c.answer(plan, r, lo, hi)
 		default:
@@ -328,19 +331,19 @@ func (c *candidates) evaluate(s *candidateSource, lo, hi uint32) error {
 		return err
 	})
 	if s.set == nil {
-		s.set = c.sets.get(lo, lo)
+		s.set = c.sets.Get(lo, lo)
 	}
-	if err != nil || plan.op != planAll && s.set.Empty() {
+	if err != nil || plan.Op != termset.All && s.set.Empty() {
 		return err
 	}
 	if !c.few {
 		if clean, cleanErr := s.Clean(); clean || cleanErr != nil {
-			s.full = clean && plan.op == planAll && lo == s.lo && hi == s.hi
+			s.full = clean && plan.Op == termset.All && lo == s.lo && hi == s.hi
 			return cleanErr
 		}
 	}
-	dead := c.sets.get(lo, hi)
-	defer c.sets.put(dead)
+	dead := c.sets.Get(lo, hi)
+	defer c.sets.Put(dead)
 	if c.few && !c.onlyCount {
 		err = s.DeadHere(dead)
 	} else {
@@ -366,7 +369,7 @@ func (c *candidates) checkPartition(s *candidateSource) error {
 // of scope or newer than what the query sees, or a document can have several of the
 // terms.
 func (c *candidates) countTerms(s *candidateSource) (known bool, err error) {
-	if !c.exact || !s.whole() || !c.plan.countable() || s.MaxSeq() > s.Source.Set.At {
+	if !c.exact || !s.whole() || !c.plan.Countable() || s.MaxSeq() > s.Source.Set.At {
 		return false, nil
 	}
 	clean, err := s.Clean()
@@ -375,14 +378,14 @@ func (c *candidates) countTerms(s *candidateSource) (known bool, err error) {
 	}
 	var dead *index.Set
 	if !clean {
-		dead = c.sets.get(s.lo, s.hi)
-		defer c.sets.put(dead)
+		dead = c.sets.Get(s.lo, s.hi)
+		defer c.sets.Put(dead)
 		if err = s.Dead(dead, c.lo, c.hi); err != nil {
 			return false, err
 		}
 	}
 	err = s.Use(func(r *index.Reader) (err error) {
-		s.count, known, err = c.plan.countTerms(&c.sets, r, dead)
+		s.count, known, err = c.plan.CountTerms(&c.sets, r, dead)
 		return err
 	})
 	c.found += s.count
@@ -397,11 +400,15 @@ func (c *candidates) close() {
 	c.tested()
 	for _, s := range c.sources {
 		c.settle(s)
+		c.keepOrder(s)
 		c.spare(s)
 	}
 	clear(c.sources)
+	if c.order != nil {
+		c.order.key, c.order.source = nil, nil
+	}
 	c.set.Reset()
-	c.counted, c.ties, c.worth = 0, 0, 0
+	c.counted, c.ties, c.worth, c.learnt = 0, 0, 0, 0
 	c.version, c.fits, c.opened, c.sources, c.current, c.failure = nil, false, false, c.sources[:0], nil, nil
 }
 
@@ -496,7 +503,7 @@ func (c *candidates) move(s *candidateSource) {
 			return
 		}
 		if c.failure == nil {
-			c.failure = c.sets.ended()
+			c.failure = c.sets.Ended()
 		}
 	}
 }
@@ -513,7 +520,7 @@ func (c *candidates) skipHidden(s *candidateSource) {
 			return
 		}
 		if c.failure == nil {
-			c.failure = c.sets.ended()
+			c.failure = c.sets.Ended()
 		}
 		if c.failure != nil {
 			s.ok = false
@@ -544,7 +551,7 @@ func (c *candidates) pick() {
 		}
 	}
 	if c.order != nil && c.current != nil {
-		c.order.key = c.orderKey(c.current)
+		c.order.key, c.order.source = c.orderKey(c.current), c.current
 	}
 }
 

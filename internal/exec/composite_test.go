@@ -6,6 +6,7 @@ import (
 
 	"github.com/cleavestore/cleave/index"
 	"github.com/cleavestore/cleave/internal/query"
+	"github.com/cleavestore/cleave/internal/termset"
 )
 
 // manyComposites returns a policy with as many composite indexes as one may have: of /a and /b, and of
@@ -45,9 +46,9 @@ func TestPlanOfManyConditions(t *testing.T) {
 	equal := manyConditions(t, func(i int) (*query.Filter, error) {
 		return query.Leaf(query.Eq, "/"+string("ab"[i%2]), i/2)
 	})
-	p := planner{policy: policy}
-	if n, exact := p.plan(equal, false); n.op != planAnd || len(n.sub) != query.MaxLeaves/2 || len(p.names) != len(n.sub) || !exact {
-		t.Errorf("equal values: %d parts, %d names, exact %v", len(n.sub), len(p.names), exact)
+	p := termset.Planner{Policy: policy}
+	if n, exact := p.Plan(equal, false); n.Op != termset.And || len(n.Sub) != query.MaxLeaves/2 || len(p.Names) != len(n.Sub) || !exact {
+		t.Errorf("equal values: %d parts, %d names, exact %v", len(n.Sub), len(p.Names), exact)
 	}
 	ranges := manyConditions(t, func(i int) (*query.Filter, error) {
 		if i == 0 {
@@ -55,16 +56,16 @@ func TestPlanOfManyConditions(t *testing.T) {
 		}
 		return query.Leaf(query.Prefix, "/b", "prefix")
 	})
-	p = planner{policy: policy}
-	if n, exact := p.plan(ranges, false); n.op != planSpans || len(n.spans) != 1 || len(p.names) != 1 || !exact {
-		t.Errorf("one range: %d spans, names %v, exact %v", len(n.spans), p.names, exact)
+	p = termset.Planner{Policy: policy}
+	if n, exact := p.Plan(ranges, false); n.Op != termset.Spans || len(n.Spans) != 1 || len(p.Names) != 1 || !exact {
+		t.Errorf("one range: %d spans, names %v, exact %v", len(n.Spans), p.Names, exact)
 	}
 	b, err := query.ParsePath("/b")
 	if err != nil {
 		t.Fatal(err)
 	}
 	e := Execution{Query: Query{Select: &query.Select{Where: ranges, OrderBy: []query.Order{{Path: b}}}}}
-	if o := e.compositeOrder(policy, true); o == nil || o.composite.String() != "/a, /b" || len(o.equal) != 1 || o.rest == nil || o.rest.op != planAll {
+	if o := e.compositeOrder(policy, true); o == nil || o.composite.String() != "/a, /b" || len(o.equal) != 1 || o.rest == nil || o.rest.Op != termset.All {
 		t.Errorf("order: %+v", o)
 	}
 }
@@ -83,16 +84,16 @@ func TestNamesOfComposites(t *testing.T) {
 	either := func(f *query.Filter) *query.Filter { return &query.Filter{Op: query.Or, Sub: []*query.Filter{both, f}} }
 	for i, c := range []struct {
 		filter *query.Filter
-		op     planOp
+		op     termset.Op
 		names  int
 	}{
-		{both, planSpans, 1},
-		{either(equal("/c")), planOr, 1},
-		{either(&query.Filter{Op: query.Computed}), planAll, 0},
+		{both, termset.Spans, 1},
+		{either(equal("/c")), termset.Or, 1},
+		{either(&query.Filter{Op: query.Computed}), termset.All, 0},
 	} {
-		p := planner{policy: policy}
-		if n, _ := p.plan(c.filter, false); n.op != c.op || len(p.names) != c.names {
-			t.Errorf("filter %d: op %d, names %v", i, n.op, p.names)
+		p := termset.Planner{Policy: policy}
+		if n, _ := p.Plan(c.filter, false); n.Op != c.op || len(p.Names) != c.names {
+			t.Errorf("filter %d: op %d, names %v", i, n.Op, p.Names)
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/cleavestore/cleave/internal/lifetime"
 	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/internal/query"
+	"github.com/cleavestore/cleave/internal/termset"
 )
 
 // countUnit adds the documents of a unit to groups with the help of indexes. It
@@ -34,7 +35,7 @@ func (e *Execution) countUnit(ctx context.Context, u *unit, to *query.Grouper, t
 		defer c.release()
 		c.ctx, c.lookup, c.few, c.sure, c.paged = ctx, e.look, u.key.Valid(), true, e.Select.Limit > 0
 		c.onlyCount = len(paths) == 0
-		defer func() { e.terms.Add(c.sets.terms) }()
+		defer func() { e.terms.Add(c.sets.Terms) }()
 		fits, err := c.open(p, v, u.at, past, lo, hi, whole)
 		if err != nil || !fits {
 			all = all && err != nil
@@ -106,23 +107,23 @@ func (e *Execution) aggregate(c *candidates, s *candidateSource, path query.Path
 // adds nothing, if the terms do not tell them.
 func (e *Execution) extremes(c *candidates, s *candidateSource, path query.Path, to *query.Grouper, least, most bool) (bool, error) {
 	done := false
-	p := indexPath(path)
+	p := termset.PathOf(path)
 	if _, containers := c.policy.Covers(p); !containers {
 		return false, nil
 	}
 	err := s.Use(func(r *index.Reader) error {
-		cur := c.sets.cursor(r)
-		defer c.sets.release(cur)
+		cur := c.sets.Cursor(r)
+		defer c.sets.Release(cur)
 		span := index.Exists(p)
 		var low, high query.Value
 		// first returns the first term that a candidate has; ok is false if it does not tell
 		// the value.
 		first := func(valid bool, move func() bool, v *query.Value) (ok bool, err error) {
 			for ; valid && string(cur.Key()) >= string(span.From) && string(cur.Key()) < string(span.To); valid = move() {
-				if err = c.sets.ended(); err != nil {
+				if err = c.sets.Ended(); err != nil {
 					return false, err
 				}
-				c.sets.terms++
+				c.sets.Terms++
 				n := 0
 				if n, err = c.having(s, cur.Posting()); err != nil {
 					return false, err
@@ -236,24 +237,24 @@ func (e *Execution) inPart(ctx context.Context, p Part, installEpoch uint64, vis
 // countValues adds the candidates of a source to the groups of their values at a
 // path. It reads the documents of candidates whose value no term has in full.
 func (e *Execution) countValues(c *candidates, s *candidateSource, path query.Path, to *query.Grouper, t *tester) error {
-	p := indexPath(path)
-	rest := c.sets.get(s.lo, s.hi)
-	defer c.sets.put(rest)
+	p := termset.PathOf(path)
+	rest := c.sets.Get(s.lo, s.hi)
+	defer c.sets.Put(rest)
 	counted := 0
 	err := s.Use(func(r *index.Reader) error {
-		cur := c.sets.cursor(r)
-		defer c.sets.release(cur)
+		cur := c.sets.Cursor(r)
+		defer c.sets.Release(cur)
 		span := index.Exists(p)
 		ok := cur.Seek(span.From)
 		for ; ok && string(cur.Key()) < string(span.To); ok = cur.Next() {
-			if err := c.sets.ended(); err != nil {
+			if err := c.sets.Ended(); err != nil {
 				return err
 			}
 			term, fine := cur.Term()
 			if !fine || term.Cut || term.Value.Type >= index.Array {
 				continue
 			}
-			c.sets.terms++
+			c.sets.Terms++
 			n, err := c.having(s, cur.Posting())
 			if err != nil {
 				return err
@@ -270,8 +271,8 @@ func (e *Execution) countValues(c *candidates, s *candidateSource, path query.Pa
 		if cur.Err() != nil || counted == s.set.Count() {
 			return cur.Err()
 		}
-		values := c.sets.cursor(r)
-		defer c.sets.release(values)
+		values := c.sets.Cursor(r)
+		defer c.sets.Release(values)
 		if err := unionScalars(&c.sets, values, p, rest); err != nil {
 			return err
 		}
@@ -279,13 +280,13 @@ func (e *Execution) countValues(c *candidates, s *candidateSource, path query.Pa
 			return nil
 		}
 		// Candidates without a term have no value at the path.
-		valued, every, err := c.present(r, valuesAt(p), s.lo, s.hi)
+		valued, every, err := c.present(r, termset.ValuesAt(p), s.lo, s.hi)
 		if every || err != nil {
 			return err
 		}
-		defer c.sets.put(valued)
-		none := c.sets.get(s.lo, s.hi)
-		defer c.sets.put(none)
+		defer c.sets.Put(valued)
+		none := c.sets.Get(s.lo, s.hi)
+		defer c.sets.Put(none)
 		none.Or(s.set)
 		none.AndNot(valued)
 		if n := none.Count(); n > 0 {
@@ -304,7 +305,7 @@ func (e *Execution) countValues(c *candidates, s *candidateSource, path query.Pa
 		if rest.Contains(at) {
 			continue
 		}
-		if err := c.sets.ended(); err != nil {
+		if err := c.sets.Ended(); err != nil {
 			return err
 		}
 		if err := s.Source.Version(at, &k, &v); err != nil {
@@ -323,10 +324,10 @@ func (e *Execution) countValues(c *candidates, s *candidateSource, path query.Pa
 
 // unionScalars adds to set the ordinals that have a term with a scalar at path p in
 // full.
-func unionScalars(sets *planSets, cur *index.Cursor, p index.Path, set *index.Set) error {
+func unionScalars(sets *termset.Sets, cur *index.Cursor, p index.Path, set *index.Set) error {
 	span := index.Exists(p)
 	for ok := cur.Seek(span.From); ok && string(cur.Key()) < string(span.To); ok = cur.Next() {
-		if err := sets.ended(); err != nil {
+		if err := sets.Ended(); err != nil {
 			return err
 		}
 		if term, fine := cur.Term(); fine && !term.Cut && term.Value.Type < index.Array {

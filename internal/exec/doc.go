@@ -2,7 +2,7 @@
 //
 //	Begin ─► Execution ─► one unit for each physical partition, or logical partition, of the scope
 //	                        │
-//	                        ├─ candidates   the versions that indexes name: plan.go says which
+//	                        ├─ candidates   the versions that indexes name: package termset says which
 //	                        ├─ cursors      all versions, where indexes do not help
 //	                        └─ scanner      a batch at a time, inside a call; results outside of it
 //	                             │

@@ -14,6 +14,7 @@ import (
 	"github.com/cleavestore/cleave/internal/lifetime"
 	"github.com/cleavestore/cleave/internal/pins"
 	"github.com/cleavestore/cleave/internal/query"
+	"github.com/cleavestore/cleave/internal/termset"
 	"github.com/cleavestore/cleave/partmap"
 )
 
@@ -114,14 +115,14 @@ func (e *Execution) plan() error {
 // groups are those of the query, nil for none.
 func (e *Execution) planBy(policy *index.Compiled, groups *query.Grouper) {
 	if policy != nil {
-		p := planner{policy: policy}
+		p := termset.Planner{Policy: policy}
 		look := &lookup{policy: policy}
 		where, value := e.Select.Where, e.valuePath(policy)
 		if value != nil && len(e.Select.OrderBy) == 0 && e.bounded() {
 			where = &query.Filter{Op: query.And, Sub: []*query.Filter{where, {Op: query.Exists, Path: value}}}
 		}
-		look.plan, look.exact = p.plan(where, false)
-		look.composites = p.names
+		look.plan, look.exact = p.Plan(where, false)
+		look.composites = p.Names
 		e.counts = groups != nil && e.countable(policy, groups) && look.exact
 		var first []query.Order
 		switch {
@@ -137,14 +138,14 @@ func (e *Execution) planBy(policy *index.Compiled, groups *query.Grouper) {
 		}
 		if len(first) > 0 && e.ordered == nil {
 			e.ordered = e.orderSpan(policy, first)
-			if e.ordered != nil && value != nil && indexPath(value) == e.ordered.path {
+			if e.ordered != nil && value != nil && termset.PathOf(value) == e.ordered.path {
 				e.ordered.all = false
 			}
 			if e.ordered != nil && !e.ordered.all && !e.ordered.elements {
-				e.ordered.rest = look.plan.without(e.ordered.span)
+				e.ordered.rest = look.plan.Without(e.ordered.span)
 			}
 		}
-		if look.plan.op != planAll || e.counts || e.ordered != nil {
+		if look.plan.Op != termset.All || e.counts || e.ordered != nil {
 			e.look = look
 		}
 	}
@@ -157,7 +158,7 @@ func (e *Execution) valuePath(policy *index.Compiled) query.Path {
 		return nil
 	}
 	path := e.Select.Columns[0].Path
-	if scalars, containers := policy.Covers(indexPath(path)); !scalars || !containers {
+	if scalars, containers := policy.Covers(termset.PathOf(path)); !scalars || !containers {
 		return nil
 	}
 	return path
@@ -171,9 +172,9 @@ func (e *Execution) scans() bool {
 	if e.look == nil {
 		return true
 	}
-	p := planner{policy: e.look.policy, found: true}
-	plan, _ := p.plan(e.Select.Where, false)
-	return plan.op == planAll && !e.counts && (e.ordered == nil || !e.look.exact)
+	p := termset.Planner{Policy: e.look.policy, Found: true}
+	plan, _ := p.Plan(e.Select.Where, false)
+	return plan.Op == termset.All && !e.counts && (e.ordered == nil || !e.look.exact)
 }
 
 // countable says whether indexes alone can count the groups of the query.
@@ -183,7 +184,7 @@ func (e *Execution) countable(policy *index.Compiled, g *query.Grouper) bool {
 		return false
 	}
 	for _, path := range paths {
-		if scalars, _ := policy.Covers(indexPath(path)); !scalars {
+		if scalars, _ := policy.Covers(termset.PathOf(path)); !scalars {
 			return false
 		}
 	}
@@ -198,11 +199,11 @@ const maxApart = 4
 // the span of the terms that candidates can have. It returns nil if the index does not
 // cover the first path.
 func (e *Execution) orderSpan(policy *index.Compiled, paths []query.Order) *indexOrder {
-	path := indexPath(paths[0].Path)
+	path := termset.PathOf(paths[0].Path)
 	if scalars, containers := policy.Covers(path); !scalars || !containers {
 		return nil
 	}
-	o := &indexOrder{path: path, span: index.Exists(path), all: true, falling: paths[0].Falling, single: len(paths) == 1 && !e.Select.Grouped()}
+	o := &indexOrder{path: path, read: paths[0].Path, span: index.Exists(path), all: true, falling: paths[0].Falling, single: len(paths) == 1 && !e.Select.Grouped()}
 	if e.Select.ByElement {
 		// A document without elements has no row, and one that a condition on an element finds
 		// has rows of the others too.
@@ -217,11 +218,11 @@ func (e *Execution) orderSpan(policy *index.Compiled, paths []query.Order) *inde
 		if !o.all || f.Path.String() != name {
 			return
 		}
-		p := planner{policy: policy}
+		p := termset.Planner{Policy: policy}
 		switch f.Op {
 		case query.Eq, query.Range, query.Prefix:
-			if n, _ := p.leaf(f); n.op == planSpans && len(n.spans) == 1 {
-				o.span, o.all = n.spans[0], false
+			if n, _ := p.Leaf(f); n.Op == termset.Spans && len(n.Spans) == 1 {
+				o.span, o.all = n.Spans[0], false
 			}
 		}
 	})
@@ -516,7 +517,7 @@ func (e *Execution) scan(ctx context.Context, u *unit, after *item.Key, limit in
 	if e.likely > 0 {
 		sc.most = min(e.likely, scanBatchItems)
 	}
-	if e.look != nil && (e.look.plan.op != planAll || order != nil) {
+	if e.look != nil && (e.look.plan.Op != termset.All || order != nil) {
 		c := u.opened
 		if c == nil {
 			c = e.candidates(u, order)
@@ -527,7 +528,7 @@ func (e *Execution) scan(ctx context.Context, u *unit, after *item.Key, limit in
 		sc.candidates = c
 		defer func() {
 			e.found.Add(c.found)
-			e.terms.Add(c.sets.terms)
+			e.terms.Add(c.sets.Terms)
 		}()
 	}
 	if u.key.Valid() {

@@ -7,6 +7,7 @@ import (
 	"github.com/cleavestore/cleave/internal/lifetime"
 	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/internal/query"
+	"github.com/cleavestore/cleave/internal/termset"
 	"github.com/cleavestore/cleave/partmap"
 )
 
@@ -89,18 +90,18 @@ func (e *Execution) method() string {
 	switch {
 	case e.Select.Where.Never():
 		return "none: the filter is true for no document"
-	case e.counts && e.look.plan.op == planAll:
+	case e.counts && e.look.plan.Op == termset.All:
 		return "counted in indexes"
 	case e.counts:
 		return "found and counted in indexes"
-	case (e.look == nil || e.look.plan.op == planAll && !e.look.exact) && (e.Select.Where.Op != query.All || e.Sorts || e.Sifts):
+	case (e.look == nil || e.look.plan.Op == termset.All && !e.look.exact) && (e.Select.Where.Op != query.All || e.Sorts || e.Sifts):
 		if e.byIndex() {
 			return "documents are read in the order of the index, until enough match"
 		}
 		return "every document in scope is read"
-	case e.byIndex() && e.look.plan.op == planAll:
+	case e.byIndex() && e.look.plan.Op == termset.All:
 		return "every document in scope, the first in order by the index"
-	case e.look == nil || e.look.plan.op == planAll:
+	case e.look == nil || e.look.plan.Op == termset.All:
 		return "every document in scope is a result"
 	case e.look.exact:
 		return "found in indexes"

@@ -193,7 +193,7 @@ func (w *orderWalk) values(span index.Span) (int64, error) {
 	for _, s := range w.sources {
 		for ok := s.cur.Seek(span.From); ok && string(s.cur.Key()) < string(span.To); ok = s.cur.Next() {
 			seen[string(s.cur.Key())] = true
-			w.sets.terms++
+			w.sets.Terms++
 		}
 		if err := s.cur.Err(); err != nil {
 			return 0, err

@@ -7,13 +7,14 @@ import (
 	"github.com/cleavestore/cleave/internal/cost"
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/query"
+	"github.com/cleavestore/cleave/internal/termset"
 )
 
 // groupValues adds the candidates to the groups of their values at a path: the first groups
 // behind e.groupAfter, as many as are wanted, and all if end is nil. Groups from the key end
 // on may be missing or not whole.
 func (e *Execution) groupValues(c *candidates, path query.Path, to *query.Grouper, t *tester) (end []byte, err error) {
-	p := indexPath(path)
+	p := termset.PathOf(path)
 	if _, containers := c.policy.Covers(p); e.groupsWanted == 0 || !containers {
 		for _, s := range c.sources {
 			if err := e.countValues(c, s, path, to, t); err != nil {
@@ -25,11 +26,11 @@ func (e *Execution) groupValues(c *candidates, path query.Path, to *query.Groupe
 	w := groupWalk{e: e, c: c, span: index.Exists(p), groups: e.Select.Grouper(), t: t}
 	w.from = w.span.From
 	for _, s := range c.sources {
-		w.sources = append(w.sources, &orderSource{candidateSource: s, out: c.sets.get(s.lo, s.hi)})
+		w.sources = append(w.sources, &orderSource{candidateSource: s, out: c.sets.Get(s.lo, s.hi)})
 	}
 	defer func() {
 		for _, s := range w.sources {
-			c.sets.put(s.out)
+			c.sets.Put(s.out)
 		}
 	}()
 	if e.groupBegun {
@@ -42,7 +43,7 @@ func (e *Execution) groupValues(c *candidates, path query.Path, to *query.Groupe
 		return nil, err
 	}
 	for more := true; more; {
-		if err := c.sets.inAll(w.sources, func() (err error) { more, err = w.walk(); return err }); err != nil {
+		if err := inAll(&c.sets, w.sources, func() (err error) { more, err = w.walk(); return err }); err != nil {
 			return nil, err
 		}
 		if err := w.tell(); err != nil {
@@ -67,7 +68,7 @@ type groupWalk struct {
 
 // absent makes the group of the candidates without a value.
 func (w *groupWalk) absent() error {
-	values := &planNode{op: planSpans, spans: []index.Span{w.span}}
+	values := &termset.Plan{Op: termset.Spans, Spans: []index.Span{w.span}}
 	for _, s := range w.sources {
 		err := s.Use(func(r *index.Reader) error {
 			some, all, err := w.c.present(r, values, s.lo, s.hi)
@@ -79,7 +80,7 @@ func (w *groupWalk) absent() error {
 			if n := s.out.Count(); n > 0 {
 				w.groups.AddMany(new(query.Value), int64(n))
 			}
-			w.c.sets.put(some)
+			w.c.sets.Put(some)
 			s.out.Reset(s.lo, s.hi)
 			return nil
 		})
@@ -124,13 +125,13 @@ func (w *groupWalk) walk() (more bool, err error) {
 	var group []byte // what the order keys of the values of out begin with
 	var at []*orderSource
 	for {
-		if err = w.c.sets.ended(); err != nil {
+		if err = w.c.sets.Ended(); err != nil {
 			return false, err
 		}
 		if at, err = w.first(at); len(at) == 0 || err != nil {
 			return false, err
 		}
-		w.c.sets.terms += int64(len(at))
+		w.c.sets.Terms += int64(len(at))
 		if term, ok := at[0].cur.Term(); ok {
 			first := firstOrder(&term)
 			if group != nil && !bytes.Equal(first, group) {
@@ -187,7 +188,7 @@ func (w *groupWalk) tell() error {
 	for _, s := range w.sources {
 		s.out.And(s.set)
 		for at, ok := s.out.Next(s.lo); ok; at, ok = s.out.Next(at + 1) {
-			if err := w.c.sets.ended(); err != nil {
+			if err := w.c.sets.Ended(); err != nil {
 				return err
 			}
 			if err := s.Source.Version(at, &k, &v); err != nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/jsondoc"
 	"github.com/cleavestore/cleave/internal/query"
+	"github.com/cleavestore/cleave/internal/termset"
 	"github.com/cleavestore/cleave/internal/toprows"
 )
 
@@ -18,9 +19,10 @@ import (
 // tell their order among each other.
 type indexOrder struct {
 	path    index.Path
-	span    index.Span // of the terms that candidates can have
-	all     bool       // span holds all values at path; candidates may also have no value
-	rest    *planNode  // the plan without its demand for a term of span; nil: it has no such demand by itself
+	read    query.Path    // path, to read documents
+	span    index.Span    // of the terms that candidates can have
+	all     bool          // span holds all values at path; candidates may also have no value
+	rest    *termset.Plan // the plan without its demand for a term of span; nil: it has no such demand by itself
 	falling bool
 	single  bool // no other path decides between candidates with one value
 	most    int  // how many candidates are wanted
@@ -39,8 +41,9 @@ type indexOrder struct {
 	// used, and equal are the values at the paths before those of the order.
 	composite *index.Composite
 	equal     []index.Value
-	top       *toprows.Shared // the first rows so far, of all units
-	key       []byte          // order key of the current candidate, from its term; nil: only the document has it
+	top       *toprows.Shared  // the first rows so far, of all units
+	key       []byte           // order key of the current candidate, from its term; nil: only the document has it
+	source    *candidateSource // of the current candidate
 }
 
 // orderHit is a candidate whose order key is known from a term: it is
@@ -61,31 +64,8 @@ func (c *candidates) orderKey(s *candidateSource) []byte {
 type orderPoint struct {
 	value index.Span // the terms of the value; empty: candidates without one
 	whole bool       // a candidate with a term of value has that value
+	order []byte     // order key of the value
 	key   item.Key
-}
-
-// without returns the plan without its demand for a term of a span. It returns nil
-// if that demand is neither the whole plan nor one of the operands of an And.
-func (n *planNode) without(span index.Span) *planNode {
-	demands := func(n *planNode) bool {
-		return n.op == planSpans && len(n.spans) == 1 && bytes.Equal(n.spans[0].From, span.From) && bytes.Equal(n.spans[0].To, span.To)
-	}
-	if demands(n) {
-		return &planNode{op: planAll}
-	}
-	if n.op != planAnd {
-		return nil
-	}
-	for i, sub := range n.sub {
-		if demands(sub) {
-			others := append(append([]*planNode{}, n.sub[:i]...), n.sub[i+1:]...)
-			if len(others) == 1 {
-				return others[0]
-			}
-			return &planNode{op: planAnd, sub: others}
-		}
-	}
-	return nil
 }
 
 // restrict leaves out candidates that are not needed: of several units, which are in key order,
@@ -118,10 +98,10 @@ func (o *indexOrder) restrict(list ...*candidates) error {
 	if w.unsure && int64(w.most) >= total/2 {
 		w.most = int(total)
 	}
-	w.left = Limits.TermsPerDocument*total + termsPerLookup
+	w.left = Limits.TermsPerDocument*total + termset.PerLookup
 	err := errFarApart
 	if total > int64(w.most) {
-		err = w.sets.inAll(w.sources, func() error {
+		err = inAll(w.sets, w.sources, func() error {
 			if wideErr := w.widen(total); wideErr != nil {
 				return wideErr
 			}
@@ -129,7 +109,7 @@ func (o *indexOrder) restrict(list ...*candidates) error {
 				return cmp.Or(farErr, errFarApart)
 			}
 			for _, s := range w.sources {
-				s.out = w.sets.get(s.lo, s.hi)
+				s.out = w.sets.Get(s.lo, s.hi)
 			}
 			if o.falling {
 				return w.falling()
@@ -145,7 +125,7 @@ func (o *indexOrder) restrict(list ...*candidates) error {
 			s.tied = s.tied[:0]
 		}
 		if s.out != nil {
-			w.sets.put(s.out)
+			w.sets.Put(s.out)
 		}
 		if err != nil || w.unsure {
 			s.hits = s.hits[:0]
@@ -157,7 +137,7 @@ func (o *indexOrder) restrict(list ...*candidates) error {
 	}
 	if err == errFarApart {
 		for _, s := range w.sources {
-			s.guessed = s.guessed || s.loose
+			s.guessed, s.alike = s.guessed || s.loose, nil
 			w.unsure = w.unsure || s.loose
 		}
 		o.unsure = o.unsure || w.unsure
@@ -206,7 +186,7 @@ type orderWalk struct {
 	top     *indexOrder // of which o is the order itself, or one that follows
 	prefix  []byte      // with one that follows: order key of the values before
 	c       *candidates // of the first unit
-	sets    *planSets
+	sets    *termset.Sets
 	sources []*orderSource // of one unit after the other
 	unsure  bool           // some of the candidates may not match
 	most    int            // how many are wanted
@@ -216,6 +196,7 @@ type orderWalk struct {
 	tied    *candidates // the unit of which more than are wanted were taken; nil: none
 	ties    int         // see candidates.ties; of tied
 	group   string      // prefix that the strings of the present group share; see take
+	head    []byte      // with which the order keys of the present group begin
 	list    []uint32
 
 	last     []byte // key of the last wanted row; nil: there are fewer rows than wanted
@@ -287,17 +268,18 @@ type orderSource struct {
 	out *index.Set // the candidates that were chosen
 
 	taken int
+	ahead bool // its candidates in the present group were taken by a kept order
 }
 
 // inAll calls fn while the indexes of all sources may be used.
-func (p *planSets) inAll(sources []*orderSource, fn func() error) error {
+func inAll(p *termset.Sets, sources []*orderSource, fn func() error) error {
 	if len(sources) == 0 {
 		return fn()
 	}
 	return sources[0].Use(func(r *index.Reader) error {
-		sources[0].r, sources[0].cur = r, p.cursor(r)
-		defer p.release(sources[0].cur)
-		return p.inAll(sources[1:], fn)
+		sources[0].r, sources[0].cur = r, p.Cursor(r)
+		defer p.Release(sources[0].cur)
+		return inAll(p, sources[1:], fn)
 	})
 }
 
@@ -363,13 +345,13 @@ func (w *orderWalk) terms(advance func(*orderSource) bool) error {
 	}
 	var at []*orderSource
 	for {
-		if err := w.sets.ended(); err != nil {
+		if err := w.sets.Ended(); err != nil {
 			return err
 		}
 		if w.left--; w.left < 0 {
 			return errFarApart
 		}
-		w.sets.terms++
+		w.sets.Terms++
 		at = at[:0]
 		for n := len(queue); n > 0 && (len(at) == 0 || bytes.Equal(queue[n-1].cur.Key(), at[0].cur.Key())); n-- {
 			at, queue = append(at, queue[n-1]), queue[:n-1]
@@ -412,12 +394,7 @@ func (w *orderWalk) take(at []*orderSource) (bool, error) {
 	term, known := at[0].cur.Term()
 	begins := a != nil && string(key) >= string(a.value.From) && string(key) < string(a.value.To)
 	if term.Cut && term.Value.Text == w.group {
-		taken := w.taken
-		err := w.takeTerm(at, nil, false)
-		if begins && !a.whole {
-			w.taken = taken
-		}
-		return true, err
+		return true, w.takeAlike(at, begins)
 	}
 	var value *query.Value
 	if !term.Cut && known && term.Value.Type < index.Array {
@@ -428,7 +405,7 @@ func (w *orderWalk) take(at []*orderSource) (bool, error) {
 		w.more = true
 		return false, nil
 	}
-	if w.taken >= w.most || w.unsure || w.o.next != nil {
+	if w.taken >= w.most || w.unsure || w.o.next != nil || term.Cut {
 		if w.value = firstOrder(&term); w.o.falling {
 			query.Invert(w.value)
 		}
@@ -440,9 +417,13 @@ func (w *orderWalk) take(at []*orderSource) (bool, error) {
 	w.group = ""
 	if term.Cut {
 		w.group = term.Value.Text
+		if err := w.beginAlike(key, begins); err != nil {
+			return false, err
+		}
+		return true, w.takeAlike(at, begins)
 	}
 	// Of groups, arrays come in the order of their texts, and so do objects: the next path tells nothing of that.
-	if apart := w.top.groups && term.Value.Type >= index.Array; !term.Cut && !apart {
+	if apart := w.top.groups && term.Value.Type >= index.Array; !apart {
 		done, err := w.inside(at, begins)
 		if done || err != nil {
 			return !w.more, err
@@ -458,7 +439,7 @@ func (w *orderWalk) take(at []*orderSource) (bool, error) {
 	if begins {
 		after = &a.key
 	}
-	return true, w.takeTerm(at, after, w.o.single && !term.Cut)
+	return true, w.takeTerm(at, after, w.o.single)
 }
 
 // leave notes that candidates whose sort keys begin with end, or come later, are left out.
@@ -570,7 +551,7 @@ func (w *orderWalk) takeSome(s *orderSource, p *index.Posting, from uint32, most
 		if s.hi-lo > step {
 			to = lo + step
 		}
-		part := w.sets.get(lo, to)
+		part := w.sets.Get(lo, to)
 		err := p.AddTo(part)
 		for at, ok := part.Next(lo); ok && err == nil; at, ok = part.Next(at + 1) {
 			if !s.in.Contains(at) {
@@ -582,7 +563,7 @@ func (w *orderWalk) takeSome(s *orderSource, p *index.Posting, from uint32, most
 			}
 			w.takeOne(s, at)
 		}
-		w.sets.put(part)
+		w.sets.Put(part)
 		if err != nil {
 			return err
 		}
@@ -628,24 +609,24 @@ func (w *orderWalk) takeRest() error {
 	defer func() {
 		for _, set := range rest {
 			if set != nil {
-				w.sets.put(set)
+				w.sets.Put(set)
 			}
 		}
 	}()
 	total := 0
-	values := valuesAt(w.o.path)
+	values := termset.ValuesAt(w.o.path)
 	for i, s := range w.sources {
 		valued, all, err := w.c.present(s.r, values, s.lo, s.hi)
 		if err != nil {
 			return err
 		}
-		rest[i] = w.sets.get(s.lo, s.hi)
+		rest[i] = w.sets.Get(s.lo, s.hi)
 		if all {
 			continue
 		}
 		rest[i].Or(s.in)
 		rest[i].AndNot(valued)
-		w.sets.put(valued)
+		w.sets.Put(valued)
 		total += rest[i].Count()
 	}
 	if w.dense(total) {

@@ -10,6 +10,7 @@ import (
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/jsondoc"
 	"github.com/cleavestore/cleave/internal/query"
+	"github.com/cleavestore/cleave/internal/termset"
 	"github.com/cleavestore/cleave/internal/toprows"
 	"github.com/cleavestore/cleave/partmap"
 )
@@ -234,6 +235,9 @@ func (e *Execution) pass(start *passStart) (rows *toprows.Rows, more bool, err e
 					return nil, false, nil
 				}
 				key = e.Select.AppendOrder(key[:0], t.eval)
+				if order != nil && order.source != nil {
+					order.source.learn(key)
+				}
 			}
 			put(k, v)
 			return nil, false, nil
@@ -288,7 +292,7 @@ func (e *Execution) pass(start *passStart) (rows *toprows.Rows, more bool, err e
 // documents of the container are results. In a smaller scope an index has terms of others too, and a sort may take less. It does
 // not if that has read several documents for a row.
 func (e *Execution) steps(start *passStart) bool {
-	return e.ordered != nil && !e.sorts && (!start.first || e.Scope.all() && e.look.plan.op == planAll && e.look.exact)
+	return e.ordered != nil && !e.sorts && (!start.first || e.Scope.all() && e.look.plan.Op == termset.All && e.look.exact)
 }
 
 // reachOn returns how many candidates the next pass takes of an order, after one that has taken
@@ -341,6 +345,7 @@ func (o *indexOrder) beginAt(after []byte, whole bool, levels int) bool {
 		n = o.beginComposite(after)
 	} else if v, n = query.ReadOrder(after, o.falling, whole); n > 0 {
 		o.begin(&v)
+		o.after.order = after[:n]
 	}
 	if n == 0 {
 		return false
@@ -377,9 +382,9 @@ func (o *indexOrder) begin(v *query.Value) {
 	switch v.Kind {
 	case jsondoc.KindUndefined:
 	case jsondoc.KindArray, jsondoc.KindObject:
-		o.after.value = index.OfType(o.path, indexType(v.Kind))
+		o.after.value = index.OfType(o.path, termset.TypeOf(v.Kind))
 	default:
-		o.after.value = index.Equal(o.path, indexValue(*v))
+		o.after.value = index.Equal(o.path, termset.ValueOf(*v))
 		if o.after.value.Loose {
 			o.after.value = index.HasPrefix(o.path, v.Text) // without the string that has no more than the prefix
 			o.after.whole = false

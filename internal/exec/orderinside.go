@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/cleavestore/cleave/index"
+	"github.com/cleavestore/cleave/internal/termset"
 )
 
 // Many candidates can have the same value at the first path of an order: ORDER BY c.half,
@@ -32,8 +33,8 @@ func (w *orderWalk) inside(at []*orderSource, begins bool) (done bool, err error
 	sets := make([]*index.Set, len(at))
 	n = 0
 	for i, s := range at {
-		sets[i] = w.sets.get(s.lo, s.hi)
-		defer w.sets.put(sets[i])
+		sets[i] = w.sets.Get(s.lo, s.hi)
+		defer w.sets.Put(sets[i])
 		if err := s.cur.Posting().AddTo(sets[i]); err != nil {
 			return false, err
 		}
@@ -55,15 +56,15 @@ func (w *orderWalk) insideSets(at []*orderSource, sets []*index.Set, n int, begi
 	if !begins {
 		next.after = nil
 	}
-	sub := orderWalk{o: &next, top: w.top, c: w.c, sets: w.sets, unsure: w.unsure, most: w.most - w.taken, left: Limits.TermsPerDocument*int64(n) + termsPerLookup}
+	sub := orderWalk{o: &next, top: w.top, c: w.c, sets: w.sets, unsure: w.unsure, most: w.most - w.taken, left: Limits.TermsPerDocument*int64(n) + termset.PerLookup}
 	sub.prefix = append(bytes.Clone(w.prefix), w.value...)
 	if last, ok := bytes.CutPrefix(w.last, w.value); ok && w.last != nil {
 		sub.last = last
 	}
 	for i, s := range at {
-		o := &orderSource{candidateSource: s.candidateSource, of: s.of, i: i, r: s.r, cur: w.sets.cursor(s.r), in: sets[i], out: w.sets.get(s.lo, s.hi)}
-		defer w.sets.release(o.cur)
-		defer w.sets.put(o.out)
+		o := &orderSource{candidateSource: s.candidateSource, of: s.of, i: i, r: s.r, cur: w.sets.Cursor(s.r), in: sets[i], out: w.sets.Get(s.lo, s.hi)}
+		defer w.sets.Release(o.cur)
+		defer w.sets.Put(o.out)
 		sub.sources = append(sub.sources, o)
 	}
 	far, err := sub.far(int64(n))
@@ -76,6 +77,9 @@ func (w *orderWalk) insideSets(at []*orderSource, sets []*index.Set, n int, begi
 		err = sub.rising()
 	}
 	if errors.Is(err, errFarApart) {
+		for _, s := range at {
+			s.alike = nil
+		}
 		return false, nil
 	}
 	if err != nil {

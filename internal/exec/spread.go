@@ -81,7 +81,7 @@ func (e *Execution) openUnit(ctx context.Context, u *unit, o *indexOrder) error 
 		c.begin(ctx)
 		fits, err := c.prepare(p, v, u.at, past, lo, hi, whole)
 		if err != nil || !fits {
-			e.terms.Add(c.sets.terms)
+			e.terms.Add(c.sets.Terms)
 			c.release()
 			return err
 		}
@@ -135,7 +135,7 @@ func (e *Execution) restrict(units []unit, o *indexOrder) error {
 // drop releases the candidates of a unit that were opened and not read, if there are any.
 func (e *Execution) drop(u *unit) {
 	if u.opened != nil {
-		e.terms.Add(u.opened.sets.terms)
+		e.terms.Add(u.opened.sets.Terms)
 		u.opened.release()
 		u.opened, u.part = nil, nil
 	}

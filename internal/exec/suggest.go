@@ -7,6 +7,7 @@ import (
 	"github.com/cleavestore/cleave/index"
 	"github.com/cleavestore/cleave/internal/jsondoc"
 	"github.com/cleavestore/cleave/internal/query"
+	"github.com/cleavestore/cleave/internal/termset"
 )
 
 // suggest returns the patterns that the query could use and the index policy lacks, in
@@ -45,7 +46,7 @@ func (e *Execution) lacking(policy *index.Compiled) []string {
 	want := func(path query.Path, containersToo bool) {
 		var scalars, containers bool
 		if policy != nil {
-			scalars, containers = policy.Covers(indexPath(path))
+			scalars, containers = policy.Covers(termset.PathOf(path))
 		}
 		switch text := strings.TrimSuffix(path.String(), "/"); {
 		case containersToo && !(scalars && containers):
@@ -67,7 +68,7 @@ func (e *Execution) lacking(policy *index.Compiled) []string {
 		case query.Exists:
 			want(f.Path, true)
 		case query.IsKind:
-			want(f.Path, f.Kinds&containerKinds != 0)
+			want(f.Path, f.Kinds&termset.ContainerKinds != 0)
 		}
 	}
 	conditions(e.Select.Where)

@@ -1,11 +1,9 @@
 package exec
 
 import (
-	"crypto/sha256"
-	"encoding/binary"
-
 	"github.com/cleavestore/cleave/index"
 	"github.com/cleavestore/cleave/internal/lsm"
+	"github.com/cleavestore/cleave/internal/termset"
 )
 
 // A plan is wide in a file if evaluating it walks many terms: c.price > 10 may have as
@@ -20,8 +18,6 @@ import (
 // the pages before have spent on guesses, and the evaluated plan. So all pages together
 // evaluate the plan at most once, as long as it is kept.
 const (
-	// Looking up a term takes as long as walking so many.
-	termsPerLookup = 40
 	// firstGuess is the number of ordinals of the first guess, leastGuess the least number
 	// of any.
 	firstGuess, leastGuess = 256, 8
@@ -29,73 +25,20 @@ const (
 	testShare = 3
 )
 
-// worth returns how many documents can be tested in the time that evaluating the plan
-// takes.
-func (n *planNode) worth(r *index.Reader) (int64, error) {
-	terms, err := n.terms(r)
+// worth returns how many documents can be tested in the time that evaluating a plan takes.
+func worth(plan *termset.Plan, r *index.Reader) (int64, error) {
+	terms, err := plan.Terms(r)
 	return terms / Limits.TermsPerDocument, err
 }
 
-// terms returns about how many terms evaluating the plan walks.
-func (n *planNode) terms(r *index.Reader) (terms int64, err error) {
-	for i := range n.spans {
-		if oneTerm(&n.spans[i]) {
-			terms += termsPerLookup
-			continue
-		}
-		more, err := r.Estimate(n.spans[i])
-		if err != nil {
-			return 0, err
-		}
-		terms += more
-	}
-	for _, sub := range n.sub {
-		more, err := sub.terms(r)
-		if err != nil {
-			return 0, err
-		}
-		terms += more
-	}
-	return terms, nil
-}
-
-// question identifies the plan.
-func (n *planNode) question() *index.Question {
-	if q := n.asked.Load(); q != nil {
-		return q
-	}
-	h := sha256.New()
-	var head []byte
-	var add func(n *planNode)
-	add = func(n *planNode) {
-		head = binary.AppendUvarint(append(head[:0], byte(n.op)), uint64(len(n.spans)))
-		head = binary.AppendUvarint(head, uint64(len(n.sub)))
-		head = binary.AppendUvarint(head, uint64(len(n.text)))
-		h.Write(append(head, n.text...))
-		for i := range n.spans {
-			for _, key := range [][]byte{n.spans[i].From, n.spans[i].To} {
-				h.Write(binary.AppendUvarint(head[:0], uint64(len(key))))
-				h.Write(key)
-			}
-		}
-		for _, sub := range n.sub {
-			add(sub)
-		}
-	}
-	add(n)
-	q := index.Question(h.Sum(nil))
-	n.asked.Store(&q)
-	return &q
-}
-
 // weigh sets s.worth.
-func (c *candidates) weigh(s *candidateSource, plan *planNode) error {
+func (c *candidates) weigh(s *candidateSource, plan *termset.Plan) error {
 	s.plan, s.worth = plan, 0
-	if len(plan.spans)+len(plan.sub) == 0 {
+	if len(plan.Spans)+len(plan.Sub) == 0 {
 		return nil
 	}
 	return s.Use(func(r *index.Reader) (err error) {
-		s.worth, err = plan.worth(r)
+		s.worth, err = worth(plan, r)
 		c.worth += s.worth
 		return err
 	})
@@ -117,11 +60,11 @@ func (s *candidateSource) spent() int64 { return s.missed + s.met/testShare }
 // guess returns the candidates among the ordinals of a source with a wide plan from lo, to
 // one that it chooses. s.guessed says whether they are a guess.
 func (c *candidates) guess(s *candidateSource, r *index.Reader, lo, hi uint32) (set *index.Set, to uint32, err error) {
-	q := s.plan.question()
+	q := s.plan.Question()
 	kept, _, spent := c.kept.Set(r, q)
 	s.guessed = false
 	if kept != nil {
-		set = c.sets.get(lo, hi)
+		set = c.sets.Get(lo, hi)
 		set.Take(kept)
 		return set, hi, nil
 	}
@@ -142,25 +85,25 @@ func (c *candidates) guess(s *candidateSource, r *index.Reader, lo, hi uint32) (
 		s.guesses = stepAfter(s.guesses, s.hi)
 	}
 	s.guessed = true
-	set = c.sets.get(lo, to)
+	set = c.sets.Get(lo, to)
 	set.Fill()
 	return set, to, nil
 }
 
 // answer evaluates a plan for the ordinals from lo to hi, and keeps its set if other pages
 // may ask for it.
-func (c *candidates) answer(plan *planNode, r *index.Reader, lo, hi uint32) (*index.Set, error) {
+func (c *candidates) answer(plan *termset.Plan, r *index.Reader, lo, hi uint32) (*index.Set, error) {
 	items := r.Info().Items
 	if !c.paged || int64(items)/8 > index.KeptBytes/2 {
-		return c.sets.eval(plan, r, lo, hi)
+		return c.sets.Eval(plan, r, lo, hi)
 	}
-	q := plan.question()
+	q := plan.Question()
 	if kept, _, _ := c.kept.Set(r, q); kept != nil {
-		set := c.sets.get(lo, hi)
+		set := c.sets.Get(lo, hi)
 		set.Take(kept)
 		return set, nil
 	}
-	all, err := c.sets.eval(plan, r, 0, items)
+	all, err := c.sets.Eval(plan, r, 0, items)
 	if err != nil {
 		return nil, err
 	}
@@ -168,9 +111,9 @@ func (c *candidates) answer(plan *planNode, r *index.Reader, lo, hi uint32) (*in
 	if lo == 0 && hi == items {
 		return all, nil
 	}
-	set := c.sets.get(lo, hi)
+	set := c.sets.Get(lo, hi)
 	set.Take(all)
-	c.sets.put(all)
+	c.sets.Put(all)
 	return set, nil
 }
 
@@ -190,32 +133,27 @@ func (c *candidates) tested() {
 // settle tells the pages that follow what a source has spent on guesses.
 func (c *candidates) settle(s *candidateSource) {
 	if n := s.spent(); n > 0 && c.isWide(s) && c.paged && s.Source != nil && s.Index != nil {
-		c.kept.Spend(s.Index, s.plan.question(), n)
+		c.kept.Spend(s.Index, s.plan.Question(), n)
 	}
 }
 
-// valuesAt returns the plan for the documents with a value at a path.
-func valuesAt(path index.Path) *planNode {
-	return &planNode{op: planSpans, spans: []index.Span{index.Exists(path)}}
-}
-
-// present returns the ordinals of an index that the plan of valuesAt gives. all says that
+// present returns the ordinals of an index that the plan of termset.ValuesAt gives. all says that
 // these are all ordinals: then the set may be nil.
-func (c *candidates) present(r *index.Reader, plan *planNode, lo, hi uint32) (set *index.Set, all bool, err error) {
-	q := plan.question()
+func (c *candidates) present(r *index.Reader, plan *termset.Plan, lo, hi uint32) (set *index.Set, all bool, err error) {
+	q := plan.Question()
 	kept, full, _ := c.kept.Set(r, q)
 	if full {
 		return nil, true, nil
 	}
-	if set = c.sets.get(lo, hi); kept != nil {
+	if set = c.sets.Get(lo, hi); kept != nil {
 		set.Take(kept)
 		return set, false, nil
 	}
 	items := r.Info().Items
-	every := c.sets.get(0, items)
-	defer c.sets.put(every)
-	n, err := r.UnionCount(lsm.OrBackground(c.sets.ctx), plan.spans[0], every)
-	c.sets.terms += n
+	every := c.sets.Get(0, items)
+	defer c.sets.Put(every)
+	n, err := r.UnionCount(lsm.OrBackground(c.sets.Ctx), plan.Spans[0], every)
+	c.sets.Terms += n
 	if err != nil {
 		return set, false, err
 	}
