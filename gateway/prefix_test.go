@@ -3,7 +3,9 @@ package gateway
 import (
 	"encoding/json"
 	"fmt"
+	"net/url"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/cleavestore/cleave/engine"
@@ -132,4 +134,28 @@ func TestPrefixFeedAfterSplit(t *testing.T) {
 		end := engine.StringKey("1").EPK()
 		feed(304, mode, at[mode], "x-ms-start-epk", "", "x-ms-end-epk", end.String())
 	}
+}
+
+// TestPrefixTooLong: levels that are together longer than a key may be are refused. They do not stand for the whole container, and a
+// permission for them opens nothing.
+func TestPrefixTooLong(t *testing.T) {
+	s := start(t, nil)
+	s.do(201, "POST", "/dbs", `{"id":"d"}`)
+	s.do(201, "POST", "/dbs/d/colls", `{"id":"c","partitionKey":{"paths":["/a","/b"],"kind":"MultiHash"}}`)
+	const docs = coll + "/docs"
+	s.do(201, "POST", docs, `{"id":"1","a":"x","b":"y"}`, pk, `["x","y"]`)
+	level := strings.Repeat("k", 2048)
+	long := fmt.Sprintf(`[%q,%q]`, level, level)
+	const query = `{"query":"SELECT * FROM c"}`
+	head := []string{pk, long, "x-ms-documentdb-query", "True"}
+	s.do(201, "POST", "/dbs/d/users", `{"id":"u"}`)
+	made := s.do(201, "POST", "/dbs/d/users/u/permissions", `{"id":"p","permissionMode":"Read","resource":"dbs/d/colls/c","resourcePartitionKey":`+long+`}`)
+	r := s.signed("POST", docs, []byte(query), head...)
+	r.Header.Set("Authorization", url.QueryEscape(made.member(t, "_token").(string)))
+	if got := s.send(r); got.status != 403 {
+		t.Errorf("with the permission: %d, want 403: %s", got.status, got.body)
+	}
+	s.do(400, "POST", docs, query, head...)
+	s.do(400, "GET", docs, "", pk, long)
+	s.do(400, "GET", docs, "", pk, long, "A-IM", "Incremental Feed")
 }

@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/cleavestore/cleave/engine"
+	"github.com/cleavestore/cleave/partmap"
 )
 
 // maxText bounds the header with a partition key: three levels of 2,048 bytes, each
@@ -52,7 +53,10 @@ func Parse(text string) (key engine.PartitionKey, given bool, err error) {
 	if len(parts) == 0 {
 		return key, false, nil
 	}
-	return engine.JoinKeys(parts...), true, nil
+	if key, err = partmap.Join(parts...); err != nil { // the zero key would stand for all keys
+		return key, false, fmt.Errorf("the partition key %.200q is not valid: %w", text, err)
+	}
+	return key, true, nil
 }
 
 type parser struct {
