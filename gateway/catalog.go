@@ -51,8 +51,9 @@ type catalog struct {
 	mu      sync.RWMutex
 	byName  map[string]*database
 	numbers numbers
-	// resources are scripts, users and permissions by their names.
+	// resources are scripts, users and permissions by their names, and byRID all of them by their resource ids.
 	resources map[resourceSet]map[string]*child
+	byRID     map[string]*child
 	lease     uint64 // item numbers below it may be given out
 }
 
@@ -131,7 +132,7 @@ func openCatalog(ctx context.Context, db Store, o *Options) (*catalog, error) {
 		return nil, fmt.Errorf("gateway: catalogue: %w", err)
 	}
 	c := &catalog{db: db, store: store, clock: o.Clock, pools: shared.NewClock(o.Clock), throttle: o.Throttle, byName: map[string]*database{}, numbers: numbers{Next: 1},
-		resources: map[resourceSet]map[string]*child{}}
+		resources: map[resourceSet]map[string]*child{}, byRID: map[string]*child{}}
 	var containers []*container
 	for it, err := range store.Scan(ctx, catalogKey, engine.IDRange{}, nil) {
 		if err != nil {

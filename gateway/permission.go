@@ -56,8 +56,8 @@ func (c *call) permissionOf(sig string) (*child, *failure) {
 	if _, failed := hex.DecodeString(parts[0]); err != nil || failed != nil {
 		return nil, void
 	}
-	r := c.catalog.permission(strings.ReplaceAll(parts[1], "_", "+"))
-	if r == nil {
+	r := c.catalog.ofRID(strings.ReplaceAll(parts[1], "_", "+"))
+	if r == nil || r.record.Type != kindPermission {
 		return nil, void
 	}
 	want := strings.TrimPrefix(resourceToken(c.auth, r, expires), "type=resource&ver=1.0&sig=")
@@ -68,23 +68,6 @@ func (c *call) permissionOf(sig string) (*child, *failure) {
 		return nil, unauthorized("the token of the permission has expired")
 	}
 	return r, nil
-}
-
-// permission returns a permission by its resource id, nil if there is none.
-func (c *catalog) permission(rid string) *child {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	for set, all := range c.resources {
-		if set.kind != kindPermission {
-			continue
-		}
-		for _, r := range all {
-			if r.record.RID == rid {
-				return r
-			}
-		}
-	}
-	return nil
 }
 
 // permitted checks that the permission of a token is for the request.

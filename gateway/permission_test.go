@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/cleavestore/cleave/gateway/internal/resourceid"
 )
 
 // TestResourceTokens: a token opens what its permission says, as long as the permission is as
@@ -125,6 +127,36 @@ func TestPermissionOfDropped(t *testing.T) {
 	try("a new token", 403, token(s.do(200, "GET", path+"/p", "")))
 	try("made while there was none", 403, absent)
 	try("replaced", 200, token(s.do(200, "PUT", path+"/p", of)))
+}
+
+// TestNamedAsAnother: a user whose name is the resource id of another one is not taken for it. So the deletion of the other one makes
+// its tokens void, and an upsert does not rename it.
+func TestNamedAsAnother(t *testing.T) {
+	s := start(t, nil)
+	s.items()
+	const users = "/dbs/d/users"
+	c := s.h.catalog
+	number := c.database("d").record.Number
+	rid := resourceid.Item(resourceid.Container(number, number), c.numbers.Items+2) // that of the second resource from here on
+	s.do(201, "POST", users, `{"id":"`+rid+`"}`)
+	if got := s.do(201, "POST", users, `{"id":"a"}`).member(t, "_rid"); got != rid {
+		t.Fatalf("the resource id %v, want %s", got, rid)
+	}
+	made := s.do(201, "POST", users+"/a/permissions", `{"id":"p","permissionMode":"Read","resource":"dbs/d/colls/c"}`)
+	read := s.signed("GET", coll, nil)
+	read.Header.Set("Authorization", url.QueryEscape(made.member(t, "_token").(string)))
+	if r := s.send(read); r.status != 200 {
+		t.Fatalf("%d %s", r.status, r.body)
+	}
+	s.do(204, "DELETE", users+"/a", "")
+	if r := s.send(read); r.status != 401 {
+		t.Errorf("the token of a user that was deleted: %d, want 401", r.status)
+	}
+	s.do(404, "GET", users+"/a", "")
+	s.do(200, "GET", users+"/"+rid, "")
+	b := s.do(201, "POST", users, `{"id":"b"}`).member(t, "_rid").(string)
+	s.do(409, "POST", users, `{"id":"`+b+`"}`, "x-ms-documentdb-is-upsert", "true")
+	s.do(200, "GET", users+"/b", "")
 }
 
 // TestTokenAge: a token is valid for as long as the request says, a day at most.

@@ -84,7 +84,7 @@ func (c *catalog) keepResource(r *child) {
 	if c.resources[set] == nil {
 		c.resources[set] = make(map[string]*child)
 	}
-	c.resources[set][r.record.Name] = r
+	c.resources[set][r.record.Name], c.byRID[r.record.RID] = r, r
 }
 
 // resource returns a resource by its name or resource id, nil if there is none.
@@ -94,12 +94,17 @@ func (c *catalog) resource(set resourceSet, name string) *child {
 	if r := c.resources[set][name]; r != nil {
 		return r
 	}
-	for _, r := range c.resources[set] {
-		if r.record.RID == name {
-			return r
-		}
+	if r := c.byRID[name]; r != nil && r.record.set() == set {
+		return r
 	}
 	return nil
+}
+
+// ofRID returns a resource by its resource id, nil if there is none. Another one may have that as its name.
+func (c *catalog) ofRID(rid string) *child {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.byRID[rid]
 }
 
 // resourcesOf returns the resources of a set by name.
@@ -111,7 +116,7 @@ func (c *catalog) resourcesOf(set resourceSet) []*child {
 
 // presentResource is present for a resource.
 func (c *catalog) presentResource(r *child, ifMatch string) (*child, error) {
-	now := c.resource(r.record.set(), r.record.RID)
+	now := c.ofRID(r.record.RID)
 	if now == nil {
 		return nil, errDropped
 	}
@@ -177,6 +182,7 @@ func (c *catalog) deleteResource(ctx context.Context, r *child, ifMatch string) 
 	}
 	c.mu.Lock()
 	delete(c.resources[r.record.set()], r.record.Name)
+	delete(c.byRID, r.record.RID)
 	c.mu.Unlock()
 	return c.clearResources(ctx, func(set resourceSet) bool { return set.parent != "" && set.parent == r.record.RID })
 }
@@ -191,6 +197,9 @@ func (c *catalog) clearResources(ctx context.Context, gone func(resourceSet) boo
 			all = slices.AppendSeq(all, maps.Values(resources))
 			delete(c.resources, set)
 		}
+	}
+	for _, r := range all {
+		delete(c.byRID, r.record.RID)
 	}
 	c.mu.Unlock()
 	for _, r := range all {
@@ -248,10 +257,8 @@ func (c *call) ofDatabase(d *database) *owner {
 // ofUser returns the owner of permissions.
 func (c *call) ofUser(d *database, user *child) *owner {
 	of := c.ofDatabase(d)
-	users := of.set
 	return &owner{resourceSet{d.record.Number, user.record.RID, kindPermission}, user.record.RID, of.self + "users/" + user.record.RID + "/", func() bool {
-		now := c.catalog.resource(users, user.record.RID)
-		return of.alive() && now != nil
+		return of.alive() && c.catalog.ofRID(user.record.RID) != nil
 	}}
 }
 
@@ -361,8 +368,8 @@ func (c *call) postChildren(of *owner) error {
 	status := http.StatusCreated
 	var old *child
 	if isTrue(c.r.Header.Get("X-Ms-Documentdb-Is-Upsert")) {
-		if old = c.catalog.resource(of.set, record.Name); old != nil {
-			status, record.RID = http.StatusOK, old.record.RID
+		if same := c.catalog.resource(of.set, record.Name); same != nil && same.record.Name == record.Name { // not its resource id
+			old, status, record.RID = same, http.StatusOK, same.record.RID
 		}
 	}
 	r, err := c.catalog.putResource(context.WithoutCancel(c.ctx), *record, old, condition.Header(c.r.Header), of.alive)
