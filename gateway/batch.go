@@ -159,8 +159,10 @@ func (c *call) transact(k *container, key engine.PartitionKey, ops []operation) 
 			if held >= answerBytes {
 				return &opError{i, tooMuch()}
 			}
-			if err := c.inTx(tx, k, &ops[i], &results[i]); err != nil {
+			if err := c.inTx(tx, k, &ops[i], &results[i]); refusal(err) != nil {
 				return &opError{i, err}
+			} else if err != nil {
+				return err
 			}
 			held += len(results[i].stored)
 		}

@@ -81,6 +81,19 @@ func (f *failure) withSub(sub int) *failure {
 	return f
 }
 
+// refusal returns the answer to an operation of a transaction that has an error; nil if there is none, or if it concerns the
+// transaction as a whole.
+func refusal(err error) *failure {
+	if err == nil || errors.Is(err, engine.ErrClosed) || errors.Is(err, engine.ErrNoContainer) {
+		return nil
+	}
+	switch f := failureOf(err); f.status {
+	case http.StatusBadRequest, http.StatusForbidden, http.StatusNotFound, http.StatusConflict, http.StatusPreconditionFailed, http.StatusRequestEntityTooLarge:
+		return f
+	}
+	return nil
+}
+
 // failureOf returns the answer that stands for an error.
 func failureOf(err error) *failure {
 	var f *failure

@@ -158,17 +158,10 @@ type scriptTx struct {
 func (t *scriptTx) operate(ctx context.Context, op *script.Operation) (*script.Answer, error) {
 	a := &script.Answer{}
 	err := t.perform(ctx, op, a)
-	if err == nil {
-		return a, nil
-	}
-	switch f := failureOf(err); f.status {
-	case http.StatusBadRequest, http.StatusForbidden, http.StatusNotFound, http.StatusConflict, http.StatusPreconditionFailed, http.StatusRequestEntityTooLarge:
-		if errors.Is(err, engine.ErrClosed) || errors.Is(err, engine.ErrNoContainer) {
-			return nil, err
-		}
+	if f := refusal(err); f != nil {
 		return &script.Answer{Failure: &script.Failure{Number: f.status, Message: f.msg}}, nil
 	}
-	return nil, err
+	return a, err
 }
 
 func (t *scriptTx) perform(ctx context.Context, op *script.Operation, a *script.Answer) error {

@@ -108,6 +108,36 @@ func TestBatch(t *testing.T) {
 	}
 }
 
+// leaderless is a container of a cluster that finds no leader in the middle of a transaction.
+type leaderless struct{ Items }
+
+func (l leaderless) Transact(ctx context.Context, key engine.PartitionKey, o *engine.UpdateOptions, fn func(Tx) error) ([]engine.Meta, error) {
+	return l.Items.Transact(ctx, key, o, func(tx Tx) error { return fn(leaderlessTx{tx}) })
+}
+
+type leaderlessTx struct{ Tx }
+
+func (leaderlessTx) Read(string) (engine.Item, error) {
+	return engine.Item{}, &Fault{Status: 503, RetryAfter: time.Second, Message: "no leader"}
+}
+
+// TestBatchOfAway: what keeps a store from carrying out a batch is the answer to the batch, which clients send again, and not that to one
+// of its operations.
+func TestBatchOfAway(t *testing.T) {
+	s := start(t, nil)
+	docs := s.items()
+	k, bad := s.h.catalog.container("d", "c")
+	if bad != nil {
+		t.Fatal(bad)
+	}
+	k.items = leaderless{k.items}
+	r := s.do(503, "POST", docs, `[{"operationType":"Create","resourceBody":{"id":"1","pk":"a"}},{"operationType":"Read","id":"2"}]`,
+		"x-ms-cosmos-is-batch-request", "True", "x-ms-cosmos-batch-atomic", "True", pk, `["a"]`)
+	if after := r.head.Get("x-ms-retry-after-ms"); after != "1000" {
+		t.Errorf("retry after %q", after)
+	}
+}
+
 // TestBulk: the operations of a bulk are carried out each by itself, those on one item in
 // their order.
 func TestBulk(t *testing.T) {
