@@ -79,14 +79,14 @@ func (p *Patch) When(f Filter) *Patch {
 // Apply returns a document with the changes, in new memory, as the store would write it: ErrPrecondition if a
 // condition is not true, *PatchError if a change cannot be made, ErrInvalid if doc is not JSON or the patch is
 // empty. It does not check what a container demands of its documents. tag is the etag of doc in conditions on DOCUMENTETAG.
-func (p *Patch) Apply(doc []byte, tag ETag) ([]byte, error) {
+func (p *Patch) Apply(ctx context.Context, doc []byte, tag ETag) ([]byte, error) {
 	if err := p.of.Check(); err != nil {
 		return nil, patchError(err)
 	}
 	if !json.Valid(doc) {
 		return nil, invalidf("Apply: the document is not JSON")
 	}
-	out, err := p.of.Apply(context.Background(), doc, uint64(tag))
+	out, err := p.of.Apply(ctx, doc, uint64(tag))
 	return out, patchError(err)
 }
 

@@ -181,7 +181,7 @@ func TestPatchConcurrent(t *testing.T) {
 // TestPatchApply: a patch can be applied to a document without a container, and is refused as by one.
 func TestPatchApply(t *testing.T) {
 	doc := []byte(`{"id":"1","n":1}`)
-	got, err := new(Patch).Increment("/n", 2).Set("/m", "x").Apply(doc, 0)
+	got, err := new(Patch).Increment("/n", 2).Set("/m", "x").Apply(t.Context(), doc, 0)
 	if want := `{"id":"1","n":3,"m":"x"}`; err != nil || string(got) != want || string(doc) != `{"id":"1","n":1}` {
 		t.Errorf("%s, %v; want %s", got, err, want)
 	}
@@ -195,7 +195,7 @@ func TestPatchApply(t *testing.T) {
 		{new(Patch).Remove("/none"), `{"id":"1"}`, ErrInvalid},
 		{new(Patch).Set("/m", 1).When(Eq("/n", 2)), `{"n":1}`, ErrPrecondition},
 	} {
-		if got, err := c.p.Apply([]byte(c.doc), 0); !errors.Is(err, c.want) {
+		if got, err := c.p.Apply(t.Context(), []byte(c.doc), 0); !errors.Is(err, c.want) {
 			t.Errorf("%s: %s, %v; want %v", c.doc, got, err, c.want)
 		}
 	}
@@ -227,7 +227,7 @@ func TestPatchWhenComputed(t *testing.T) {
 		"apply": func(p *Patch) error {
 			it, err := c.Read(ctx, key, "x")
 			must(t, err)
-			return second(p.Apply(it.Body, it.ETag))
+			return second(p.Apply(ctx, it.Body, it.ETag))
 		},
 	}
 	for name, way := range ways {
@@ -260,7 +260,7 @@ func TestPatchWhenComputed(t *testing.T) {
 	}); !errors.Is(err, ErrPrecondition) {
 		t.Errorf("the etag of what the transaction has written: %v", err)
 	}
-	if _, err := new(Patch).When(where(onETag, meta.ETag)).Remove("/n").Apply([]byte(`{"n":1}`), 0); !errors.Is(err, ErrPrecondition) {
+	if _, err := new(Patch).When(where(onETag, meta.ETag)).Remove("/n").Apply(ctx, []byte(`{"n":1}`), 0); !errors.Is(err, ErrPrecondition) {
 		t.Errorf("a document without an etag: %v", err)
 	}
 }

@@ -1,6 +1,7 @@
 package replicated
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -47,6 +48,24 @@ func TestImpossibleID(t *testing.T) {
 	}
 	if _, err = it.Read(ctx, key, ""); !errors.Is(err, engine.ErrInvalid) {
 		t.Error(err)
+	}
+}
+
+// TestPatchEnds: what the condition of a patch computes of a document ends with the request, as over an engine.DB.
+func TestPatchEnds(t *testing.T) {
+	c := orders(cluster.FirstNumber)
+	it, err := open(t, heard{}).items(t.Context(), &c)
+	must(t, err)
+	q, err := engine.ParseQuery("SELECT * FROM c WHERE NOT EXISTS(SELECT VALUE 1 FROM p IN c.t JOIN q IN c.t WHERE p + q = 3)", nil)
+	must(t, err)
+	doc := []byte(`{"id":"1","k":"a","t":[` + strings.Repeat("1,", 399) + `1]}`)
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	for name, ctx := range map[string]context.Context{"under way": t.Context(), "gone": gone} {
+		run := &tx{c: it, ctx: ctx, key: engine.StringKey("a"), seen: map[string]*version{"1": {before: engine.Item{Body: doc}, existed: true}}}
+		if err := run.Patch("1", new(engine.Patch).When(q.Where).Set("/n", 1), nil); !errors.Is(err, ctx.Err()) {
+			t.Errorf("%s: %v, want %v", name, err, ctx.Err())
+		}
 	}
 }
 

@@ -214,7 +214,7 @@ func (t *tx) Patch(id string, p *engine.Patch, o *engine.WriteOptions) error {
 	if o != nil && o.IfMatch != 0 && o.IfMatch != it.ETag {
 		return engine.ErrPrecondition
 	}
-	doc, err := p.Apply(it.Body, it.ETag)
+	doc, err := p.Apply(t.ctx, it.Body, it.ETag)
 	if err != nil {
 		return err
 	}
