@@ -28,13 +28,9 @@ func (c *call) feedItems(k *container) error {
 	switch mode := lower(c.r.Header.Get("A-Im")); mode {
 	case "":
 		p.all = false // a feed of everything needs no leave to cross partitions
-		s, err := k.parse("SELECT * FROM c", nil)
+		out, err := c.evaluate(k, &p, "SELECT * FROM c", nil, size)
 		if err != nil {
 			return err
-		}
-		out, err := c.runQuery(k, &p, s, size)
-		if err != nil {
-			return k.outcome(err)
 		}
 		return c.answerPage(k, out)
 	case "incremental feed":

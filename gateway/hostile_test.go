@@ -255,6 +255,11 @@ func TestQueryPlaces(t *testing.T) {
 	if w.Code != 503 {
 		t.Errorf("a client that has gone while its query waits: %d %s", w.Code, w.Body)
 	}
+	w = httptest.NewRecorder() // a list is a query too: of small containers it has an order
+	s.h.ServeHTTP(w, s.signed("GET", docs, nil, item...).WithContext(gone))
+	if w.Code != 503 {
+		t.Errorf("a client that has gone while its list waits: %d %s", w.Code, w.Body)
+	}
 	s.do(200, "GET", docs+"/1", "", item...)
 	s.do(200, "PUT", docs+"/1", `{"id":"1","pk":"a"}`, item...)
 	s.h.queries.Give(places - 1)
