@@ -65,8 +65,12 @@ const kindResource = "resource"
 
 func (r *resourceRecord) set() resourceSet { return resourceSet{r.Owner, r.Parent, r.Type} }
 
-// maxResources is how many resources of a kind an owner has.
-const maxResources = 1000
+// maxResources is how many resources of a kind an owner has, and maxResourceBytes how many bytes their definitions have together:
+// all are in memory, and a list of them is made of all.
+const (
+	maxResources     = 1000
+	maxResourceBytes = 16 << 20
+)
 
 // addResource notes a record that was read when the catalogue was opened.
 func (c *catalog) addResource(text []byte, etag engine.ETag) error {
@@ -151,8 +155,15 @@ func (c *catalog) putResource(ctx context.Context, r resourceRecord, old *child,
 	if other := c.resource(r.set(), r.Name); other != nil && other != old {
 		return nil, failf(http.StatusConflict, "there is a resource %q of %s already", r.Name, r.Type)
 	}
-	if set := c.resourcesOf(r.set()); old == nil && len(set) >= maxResources {
-		return nil, failf(http.StatusForbidden, "there are %d %s, which is all that are possible", len(set), r.Type)
+	more, size, set := len(r.Definition), 0, c.resourcesOf(r.set())
+	for _, one := range set {
+		size += len(one.record.Definition)
+	}
+	if old != nil {
+		more -= len(old.record.Definition)
+	}
+	if old == nil && len(set) >= maxResources || more > 0 && size+more > maxResourceBytes {
+		return nil, failf(http.StatusForbidden, "there are %d %s of %d bytes: %d of %d bytes are possible", len(set), r.Type, size, maxResources, maxResourceBytes)
 	}
 	next := &child{record: r}
 	if next.etag, err = c.put(ctx, &next.record); err != nil {

@@ -135,6 +135,30 @@ func TestScriptResources(t *testing.T) {
 	})
 }
 
+// TestScriptBytes: the scripts of a kind have a bound in bytes together, since all of them are in memory. There, one may still be
+// replaced by a smaller one.
+func TestScriptBytes(t *testing.T) {
+	s := start(t, nil)
+	s.items()
+	k, bad := s.h.catalog.container("d", "c")
+	if bad != nil {
+		t.Fatal(bad)
+	}
+	s.h.catalog.keepResource(&child{record: resourceRecord{
+		Owner: k.record.Number, Type: kindProcedure, Name: "large", RID: "large", Definition: make(json.RawMessage, 16<<20-1000),
+	}})
+	const path = coll + "/sprocs"
+	text := func(id string, size int) string {
+		return fmt.Sprintf(`{"id":%q,"body":%q}`, id, strings.Repeat("x", size))
+	}
+	s.do(201, "POST", path, text("a", 500))
+	s.do(403, "POST", path, text("b", 500))
+	s.do(403, "PUT", path+"/a", text("a", 1000))
+	s.do(200, "PUT", path+"/a", text("a", 1))
+	s.do(201, "POST", path, text("b", 900))
+	s.do(201, "POST", coll+"/udfs", text("a", 500)) // another kind
+}
+
 // TestProcedure: a stored procedure reads and writes in its logical partition, sees what it
 // has written, and gives its result.
 func TestProcedure(t *testing.T) {
