@@ -61,7 +61,7 @@ func (c *call) executeProcedure(k *container, name string) error {
 	defer session.End()
 	var out *script.Result
 	metas, err := k.items.Transact(c.ctx, key, &engine.UpdateOptions{Serializable: true, Charge: &c.charge}, func(tx Tx) error {
-		job := c.job(k, r)
+		job := c.job(k, r, key)
 		job.Args = args
 		var failed error
 		out, failed = c.runScript(session, tx, k, job)
@@ -97,18 +97,13 @@ func (c *call) logged(text string) {
 	c.w.Header().Set("x-ms-documentdb-script-log-results", out.String())
 }
 
-// job returns the job of a script.
-func (c *call) job(k *container, r *child) *script.Job {
+// job returns the job of a script in a logical partition.
+func (c *call) job(k *container, r *child, key engine.PartitionKey) *script.Job {
 	limits := k.items.Def().Limits
-	writes, bytes := limits.BatchOperations, int(limits.BatchBytes)
-	if writes == 0 {
-		writes = 100
-	}
-	if bytes == 0 {
-		bytes = 2 << 20
-	}
+	bytes := cmp.Or(int(limits.BatchBytes), 2<<20)
 	return &script.Job{
-		Name: r.record.Name, Source: r.definition().Body, Writes: writes, Bytes: bytes - bytes/8,
+		Name: r.record.Name, Source: r.definition().Body,
+		Writes: cmp.Or(limits.BatchOperations, 100), Bytes: bytes - bytes/8, Each: len(key.Encoded()) + document.SystemBytes/4,
 		Link: "dbs/" + k.record.Database + "/colls/" + k.record.Name, Self: k.self(),
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/url"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -301,6 +302,25 @@ func TestProcedureLimits(t *testing.T) {
 	var n int
 	if err := json.Unmarshal(s.execute(200, strings.ReplaceAll(many, `"d"`, `"e"`), `[100000,1000]`).body, &n); err != nil || n < 20 || n > 40 {
 		t.Errorf("%d documents of 100,000 bytes, %v", n, err)
+	}
+}
+
+// TestProcedureLimitsOfLongKeys: what a transaction holds counts with keys and ids, so a script is told in time that there is no more room.
+func TestProcedureLimitsOfLongKeys(t *testing.T) {
+	s := start(t, nil)
+	s.items()
+	s.h.scripts = script.NewPool(1, script.Limits{Time: 5 * time.Minute, Memory: 512 << 20})
+	s.define(coll+"/sprocs", "many", `function (pk) {
+		let made = 0, id = "x".repeat(1000);
+		(function next() {
+			if (__.createDocument("", {id: id + made, pk}, (err) => { if (err) throw err; made++; next() })) return;
+			__.response.setBody(made);
+		})();
+	}`, "")
+	key := strings.Repeat("k", 2000)
+	r := s.do(200, "POST", coll+"/sprocs/many", `["`+key+`"]`, pk, `["`+key+`"]`)
+	if n, err := strconv.Atoi(string(r.body)); err != nil || n < 550 || n > 650 {
+		t.Errorf("%s documents, %v", r.body, err)
 	}
 }
 

@@ -79,7 +79,7 @@ func (c *call) triggered(k *container, key engine.PartitionKey, given bool, op *
 			charge := r.charge
 			r, log = result{}, ""
 			r.charge = charge
-			return c.writeTriggered(session, tx, k, op, pre, post, &r, &log)
+			return c.writeTriggered(session, tx, k, key, op, pre, post, &r, &log)
 		})
 		if err != nil {
 			return err
@@ -119,10 +119,10 @@ func (c *call) keyOf(k *container, key *engine.PartitionKey, given bool, op *ope
 }
 
 // writeTriggered is the transaction of a write with triggers.
-func (c *call) writeTriggered(s *script.Session, tx Tx, k *container, given *operation, pre, post []*child, r *result, log *string) error {
+func (c *call) writeTriggered(s *script.Session, tx Tx, k *container, key engine.PartitionKey, given *operation, pre, post []*child, r *result, log *string) error {
 	op := *given
 	one := func(t *child, response []byte) (*script.Result, error) {
-		job := c.job(k, t)
+		job := c.job(k, t, key)
 		if op.kind != opDelete && op.kind != opPatch {
 			job.Request = op.body
 		}

@@ -22,9 +22,10 @@ type Job struct {
 	Link      string            `json:"link"`             // of the container, by names
 	Self      string            `json:"self"`             // the same, by resource ids
 	// Writes and Bytes are how much may be written. Beyond them, and when AcceptMillis have
-	// passed, operations are not accepted.
+	// passed, operations are not accepted. Each is what a write has beside its document and its id.
 	Writes       int `json:"writes"`
 	Bytes        int `json:"bytes"`
+	Each         int `json:"each,omitempty"`
 	AcceptMillis int `json:"acceptMillis"`
 }
 

@@ -53,7 +53,8 @@
     const text = stringify(operation);
     if (elapsed() >= job.acceptMillis || queue.length - head >= 10000) return false;
     if (write) {
-      const size = sizeOf(text);
+      const { id } = operation.document || {};
+      const size = sizeOf(text) + (job.each || 0) + (typeof id === "string" ? sizeOf(id) : 0);
       if (writes + 1 > job.writes || bytes + size > job.bytes) return false;
       writes++;
       bytes += size;
