@@ -122,8 +122,8 @@ func (c *call) answerBatch(k *container, ops []operation, results []result) erro
 			f := failureOf(r.err)
 			status = http.StatusMultiStatus
 			out[i].StatusCode, out[i].SubStatusCode, out[i].Message = f.status, f.sub, f.msg
-			if f.status == http.StatusTooManyRequests {
-				out[i].RetryAfter = max(1, f.retry.Milliseconds())
+			if f.status == http.StatusTooManyRequests || f.retry > 0 {
+				out[i].RetryAfter = max(1, f.retryMillis())
 			}
 			continue
 		}
@@ -188,8 +188,8 @@ func (c *call) transact(k *container, key engine.PartitionKey, ops []operation) 
 			c.wrote(metas[i].Seq)
 		}
 		return results, nil
-	case asError(err, &at):
-	case asError(err, &unique):
+	case errors.As(err, &at):
+	case errors.As(err, &unique):
 		at = &opError{slices.IndexFunc(results, func(r result) bool { return r.meta.ID == unique.ID }), err}
 	case errors.Is(err, engine.ErrLogicalPartitionFull), errors.Is(err, engine.ErrTooLarge):
 		at = &opError{len(ops) - 1, err}

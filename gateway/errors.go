@@ -68,6 +68,9 @@ func (f *failure) code() string {
 	return strconv.Itoa(f.status)
 }
 
+// retryMillis returns retry in milliseconds, rounded up: then the call is admitted.
+func (f *failure) retryMillis() int64 { return (f.retry + time.Millisecond - 1).Milliseconds() }
+
 func failf(status int, format string, args ...any) *failure {
 	return &failure{status: status, msg: fmt.Sprintf(format, args...)}
 }

@@ -483,7 +483,7 @@ func (c *call) fail(err error) {
 		head.Set("x-ms-substatus", strconv.Itoa(f.sub))
 	}
 	if f.status == http.StatusTooManyRequests || f.retry > 0 {
-		head.Set("x-ms-retry-after-ms", strconv.FormatInt((f.retry+time.Millisecond-1).Milliseconds(), 10)) // rounded up: then it is admitted
+		head.Set("x-ms-retry-after-ms", strconv.FormatInt(f.retryMillis(), 10))
 	}
 	if f.status >= http.StatusInternalServerError && f.status != http.StatusNotImplemented {
 		c.o.Logger.Error("request failed", "method", c.r.Method, "path", clip(c.r.URL.EscapedPath()), "status", f.status, "error", f.msg)
@@ -588,6 +588,3 @@ func (c *call) account() error {
 			`"sqlDisableOptimizationFlags":0,"sqlAllowTop":true,"enableSpatialIndexing":false}`,
 	})
 }
-
-// asError is errors.As for the packages' style of one expression.
-func asError[T error](err error, target *T) bool { return errors.As(err, target) }

@@ -185,6 +185,44 @@ func TestBulk(t *testing.T) {
 	}
 }
 
+// unreadable is a container whose reads have an error.
+type unreadable struct {
+	Items
+	with error
+}
+
+func (r unreadable) Read(context.Context, engine.PartitionKey, string) (engine.Item, error) {
+	return engine.Item{}, r.with
+}
+
+// TestRetryOfOperation: an operation of a bulk that is to be tried again says after how many milliseconds, rounded up as those of a request:
+// before that it would be refused once more.
+func TestRetryOfOperation(t *testing.T) {
+	s := start(t, nil)
+	docs := s.items()
+	k, bad := s.h.catalog.container("d", "c")
+	if bad != nil {
+		t.Fatal(bad)
+	}
+	items := k.items
+	for _, c := range []struct {
+		err    error
+		status int
+		after  int64
+	}{
+		{&engine.ThrottledError{RetryAfter: 1500 * time.Microsecond}, 429, 2},
+		{&engine.ThrottledError{}, 429, 1},
+		{&Fault{Status: 503, RetryAfter: 100 * time.Millisecond, Message: "no leader"}, 503, 100},
+		{engine.ErrBusy, 503, 0},
+	} {
+		k.items = unreadable{items, c.err}
+		got := s.batch(207, docs, `[{"operationType":"Read","id":"1","partitionKey":"[\"a\"]"}]`)
+		if got[0].StatusCode != c.status || got[0].RetryAfterMilliseconds != c.after {
+			t.Errorf("%v: %+v, want %d after %d", c.err, got[0], c.status, c.after)
+		}
+	}
+}
+
 // TestPlan: a client that may not merge by itself gets a plan, with the ranges that the
 // filter leaves.
 func TestPlan(t *testing.T) {
