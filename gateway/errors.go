@@ -143,9 +143,7 @@ func failureOf(err error) *failure {
 		return say(http.StatusForbidden, subKeyFull)
 	case errors.Is(err, engine.ErrConflict):
 		return say(statusRetryWith, 0)
-	case errors.Is(err, engine.ErrBadContinuation), errors.Is(err, engine.ErrInvalid):
-		return say(http.StatusBadRequest, 0)
-	case errors.Is(err, engine.ErrPositionExpired):
+	case errors.Is(err, engine.ErrBadContinuation), errors.Is(err, engine.ErrInvalid), errors.Is(err, engine.ErrPositionExpired):
 		return say(http.StatusBadRequest, 0)
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
 		return say(http.StatusRequestTimeout, 0)

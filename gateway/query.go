@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"context"
 	"encoding/base64"
 	"net/http"
 	"runtime"
@@ -22,6 +23,7 @@ const (
 	defaultPage = 100  // results
 	largestPage = 1000 // for clients that leave the size to the server
 	pageBytes   = 4 << 20
+	pageTime    = 2 * time.Minute // of a page of a query, which holds a place: pserve and pgate wait no longer for an answer
 	// smallContainer is how many documents a container may have for its queries to give
 	// results in the order of creation without an index for it: each page reads all that the
 	// filter finds.
@@ -162,6 +164,10 @@ func (c *call) evaluate(k *container, p *place, text string, parameters map[stri
 		return nil, failf(http.StatusServiceUnavailable, "as many other queries are evaluated as may be at a time: %v", err)
 	}
 	defer c.queries.Give(1)
+	outer := c.ctx
+	within, cancel := context.WithTimeout(outer, pageTime)
+	defer func() { c.ctx = outer; cancel() }()
+	c.ctx = within
 	if bad := c.answerable(); bad != nil { // others have filled the memory while it waited
 		return nil, bad
 	}

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -47,6 +48,35 @@ func TestQueryPages(t *testing.T) {
 		if len(got) != tc.want || !slices.Equal(pages, tc.pages) {
 			t.Errorf("%s: %d results in pages %v, want %d in %v", tc.text, len(got), pages, tc.want, tc.pages)
 		}
+	}
+}
+
+// dated is a container that is told until when its queries may take.
+type dated struct {
+	Items
+	ends chan<- bool
+}
+
+func (d dated) Find(ctx context.Context, s *Search) Rows {
+	_, ends := ctx.Deadline()
+	d.ends <- ends
+	return d.Items.Find(ctx, s)
+}
+
+// TestQueriesEnd: a page of a query has an end, whatever it computes: it holds one of few places. So has a page of a list.
+func TestQueriesEnd(t *testing.T) {
+	s := start(t, nil)
+	docs := s.items()
+	k, bad := s.h.catalog.container("d", "c")
+	if bad != nil {
+		t.Fatal(bad)
+	}
+	ends := make(chan bool, 2)
+	k.items = dated{k.items, ends}
+	s.ask(200, docs, "SELECT * FROM c", pk, `["a"]`)
+	s.do(200, "GET", docs, "", pk, `["a"]`)
+	if query, list := <-ends, <-ends; !query || !list {
+		t.Errorf("the query has an end: %v, the list: %v", query, list)
 	}
 }
 
