@@ -219,12 +219,7 @@ func (e *Execution) inPart(ctx context.Context, p Part, installEpoch uint64, vis
 		return err
 	}
 	defer call.Leave()
-	if e.Snapshot != nil {
-		if err = e.Snapshot.Check(); err != nil {
-			return err
-		}
-	}
-	v, err := p.Load(installEpoch)
+	v, err := load(p, e.Snapshot, installEpoch)
 	if err != nil {
 		return err
 	}

@@ -121,6 +121,15 @@ func locate(snapshot Snapshot, by pins.Reader, find func() Part) (p Part, at pin
 	return p, at, installEpoch
 }
 
+// load loads the present version of a partition. A snapshot is asked behind that: while it is open, no version lacks what it shows.
+func load(p Part, s Snapshot, installEpoch uint64) (*lsm.Version, error) {
+	v, err := p.Load(installEpoch)
+	if err == nil && s != nil {
+		err = s.Check()
+	}
+	return v, err
+}
+
 // Row is a result: an item, or with only a body a row of groups. It is valid until
 // the function that is given it returns. What it names may be kept, unless a scan borrows.
 type Row struct {

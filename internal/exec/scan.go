@@ -373,22 +373,17 @@ func (s *scanner) fill(p Part, at uint64) (more bool, err error) {
 		return false, err
 	}
 	defer call.Leave()
-	if s.snapshot != nil {
-		if err = s.snapshot.Check(); err != nil {
-			return false, err
-		}
-	}
 	s.found, s.text, s.mapped = s.found[:0], s.text[:0], s.mapped[:0]
+	v, err := load(p, s.snapshot, s.installEpoch)
+	if err != nil {
+		return false, err
+	}
 	if s.begun || !s.admitted {
 		if err = p.Admit(s.pk.Encoded(), s.begun || s.waits); err != nil {
 			return false, err
 		}
 	}
 	defer s.charge(p)
-	v, err := p.Load(s.installEpoch)
-	if err != nil {
-		return false, err
-	}
 	var past lifetime.Past
 	switch {
 	case s.pasts != nil:

@@ -97,18 +97,13 @@ func (e *Execution) restrict(units []unit, o *indexOrder) error {
 		return err
 	}
 	defer call.Leave()
-	if e.Snapshot != nil {
-		if err = e.Snapshot.Check(); err != nil {
-			return err
-		}
-	}
 	var list []*candidates
 	for i := range units {
 		u := &units[i]
 		if u.opened == nil {
 			continue
 		}
-		v, moved := u.part.Load(u.installEpoch)
+		v, moved := load(u.part, e.Snapshot, u.installEpoch)
 		if moved != nil && moved != lsm.ErrMoved {
 			return moved
 		}
