@@ -9,6 +9,7 @@ import (
 	"github.com/cleavestore/cleave/internal/cost"
 	"github.com/cleavestore/cleave/internal/exec"
 	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/keybounds"
 	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/partmap"
 )
@@ -118,14 +119,24 @@ func (s *salvage) loop(ctx context.Context, c *Container, show func(*exec.Row) b
 		inside = err == nil
 		return err
 	}
-	for _, p := range c.routing.Load().parts {
-		if err := s.partition(p); err != nil {
+	for at, end := partmap.MinEPK(), partmap.MaxEPK(); at.Compare(&end) < 0; {
+		rt := c.routing.Load()
+		p := rt.parts[rt.table.Find(&at)]
+		lo := keybounds.At(&at, c.levels())
+		if s.After == nil || item.Compare(s.After, &lo) < 0 {
+			s.After = &lo // a partition that others were merged into begins before
+		}
+		switch err := s.partition(p); {
+		case err == nil:
+			at = p.Range.Max
+		case err != lsm.ErrMoved:
 			return err
 		}
 	}
 	return nil
 }
 
+// partition reads a partition. It returns lsm.ErrMoved if others have replaced it.
 func (s *salvage) partition(p *partition) error {
 	s.Past, s.Claims = p.Past(), p.c.unique != nil
 	s.Uncertain = &s.report.Uncertain
@@ -139,5 +150,8 @@ func (s *salvage) partition(p *partition) error {
 		s.Lost(&lsm.File{Min: p.Range.Min, Max: p.Range.Max, Name: p.Dir}, why)
 		return nil
 	}
-	return s.Read(&p.Tree)
+	if err := s.Read(&p.Tree); err != lsm.ErrMoved {
+		return err
+	}
+	return p.gone()
 }

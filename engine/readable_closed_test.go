@@ -38,3 +38,34 @@ func TestScanReadableClosed(t *testing.T) {
 		t.Errorf("left open: %q", left)
 	}
 }
+
+// TestScanReadableSplit: past damage, a loop of ScanReadable goes on in the partitions that have taken the place of one which it had not
+// come to.
+func TestScanReadableSplit(t *testing.T) {
+	ctx := t.Context()
+	w := newDamagedWriter(t)
+	c := w.container("a")
+	split := func(at int) {
+		job, err := c.Split(ctx, c.Partitions()[at].ID, nil)
+		must(t, err)
+		must(t, job.Wait(ctx))
+	}
+	split(0)
+	must(t, w.db.Compact(ctx))
+	w.opts.manual = false // the loop holds memory that a call would wait for otherwise
+	w.flip(w.segments("a")[0], segment.SectionGroups)
+	c = w.container("a")
+	var readable [2]int
+	for i := range readable {
+		var report RepairReport
+		for _, err := range c.ScanReadable(ctx, PartitionKey{}, &report) {
+			must(t, err)
+			if readable[i]++; i == 1 && len(report.Lost) > 0 && len(c.Partitions()) == 2 {
+				split(1)
+			}
+		}
+	}
+	if readable[0] != readable[1] || len(c.Partitions()) != 3 {
+		t.Errorf("%d documents can be read, %d beside a split; %d partitions", readable[0], readable[1], len(c.Partitions()))
+	}
+}

@@ -78,15 +78,18 @@ func (r *Salvager) wants(lo, hi *item.Key) bool {
 }
 
 // Read reads a tree as a compaction of all of its runs does, with the memtables in front of
-// them.
+// them. The error is ErrMoved if the partition was dropped.
 func (r *Salvager) Read(t *Tree) error {
 	if b := t.Bounds(); !r.wants(&b.Lo, &b.Hi) {
 		return nil
 	}
-	v, release := t.PinVersion()
-	defer release()
 	guard := t.Env.Epoch.Enter()
 	defer guard.Leave()
+	v, release := t.PinVersion()
+	defer release()
+	if t.Dropped.Load() {
+		return ErrMoved // v may be empty
+	}
 	lost := func(f *File, why error) {
 		if b := f.Bounds(t.Family.Levels); r.wants(&b.Lo, &b.Hi) {
 			r.Lost(f, why)
@@ -102,11 +105,9 @@ func (r *Salvager) Read(t *Tree) error {
 		s.advance(lost)
 		runs = append(runs, s)
 	}
-	var k item.KeyCopy
+	var k, of item.KeyCopy // the present key, and the logical partition at hand
 	var deleted DeletedBefore
-	var of item.KeyCopy // the logical partition at hand
-	whole := len(runs)  // index of the newest run that may have lost a delete of it
-	own := false
+	whole, own := len(runs), false // index of the newest run that may have lost a delete of it
 	for n := 0; ; n++ {
 		if n%pacing.Piece == 0 {
 			if err := r.Ctx.Err(); err != nil {
