@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
 
@@ -96,7 +97,8 @@ func (c *Container) beginLoop(s *Snapshot) (state *Container, loop epoch.Guard, 
 // each state. A Refresh holds up no reader. Stats and Metrics are of the newest state, their
 // counters begin at 0 with it.
 //
-// Errors: those of Open, ErrClosed, ErrInvalid for a store that is open for writing.
+// Errors: those of Open, ErrNotStore also if the directory has another store now, ErrClosed, ErrInvalid for a store that
+// is open for writing.
 func (db *DB) Refresh(ctx context.Context) error {
 	if !db.opts.ReadOnly {
 		return invalidf("Refresh: the store is open for writing, and shows all that it has")
@@ -111,6 +113,9 @@ func (db *DB) Refresh(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if next.env.StoreID != db.env.StoreID {
+		return errors.Join(fmt.Errorf("refresh %s: it has another store now: %w", db.dir, ErrNotStore), next.closeState())
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	old := db.now()
@@ -122,13 +127,13 @@ func (db *DB) Refresh(ctx context.Context) error {
 	}
 	present := make(map[uint32]*Container)
 	for _, c := range next.containers.Load().All() {
-		if present[c.id] = r.handles[c.id]; present[c.id] == nil {
+		if present[c.id] = r.handles[c.id]; !present[c.id].is(c) {
 			present[c.id] = c
 		}
 	}
 	r.newest.Store(next)
 	for id, handle := range r.handles {
-		if present[id] == nil {
+		if present[id] != handle {
 			last := handle.now() // scans pin sequences in the state that its partitions belong to
 			gone := &Container{db: last.db, id: id, name: last.name, def: last.def, keys: last.keys}
 			gone.routing.Store(last.routing.Load())
@@ -176,8 +181,12 @@ func (r *renewal) end(db *DB) (states []*DB) {
 func (r *renewal) handle(c *Container) *Container {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if h := r.handles[c.id]; h != nil {
+	if h := r.handles[c.id]; h.is(c) {
 		return h
 	}
 	return c
 }
+
+// is says whether the container of a caller, which may be nil, is that of another state. A number that was given out again, since
+// the store was restored, does not tell it.
+func (c *Container) is(of *Container) bool { return c != nil && c.name == of.name }
