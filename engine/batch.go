@@ -16,7 +16,8 @@ import (
 //
 // Limits are checked as operations are added: an add that is refused leaves the batch as
 // it was. Documents and ids are copied. A Batch serves one goroutine at a time and must
-// not be copied. After Reset it can be used again without allocating.
+// not be copied. After Reset it can be used again without allocating. NewBatch makes one; the
+// zero Batch is of no container, and refuses everything.
 type Batch struct {
 	// Durability of the batch, if not zero, replaces the store's default. Interval is not
 	// possible here.
@@ -24,7 +25,7 @@ type Batch struct {
 
 	c       *Container
 	pk      PartitionKey
-	refused error // why every call fails: the key is invalid
+	refused error // why every call fails: see usable
 	writes  writebatch.Batch
 	alone   bool    // stands for a single write: the limits of batches do not apply
 	charge  float64 // RU of the commits since begin, failed ones too
@@ -144,13 +145,21 @@ func (b *Batch) Delete(id string, o *WriteOptions) error { return b.addBytes(ver
 // of the etags that it has read and of its writes: where a log orders the batches of many
 // writers, for instance.
 func (b *Batch) Check(id string, etag ETag) error {
-	if b.refused != nil {
-		return b.refused
+	if err := b.usable(); err != nil {
+		return err
 	}
 	if err := b.c.checkID(id); err != nil {
 		return err
 	}
 	return b.writes.Check(bytesOf(id), uint64(etag))
+}
+
+// usable returns why every call fails: the key is invalid, or there is no container.
+func (b *Batch) usable() error {
+	if b.c == nil {
+		return invalidf("a Batch that NewBatch has not made")
+	}
+	return b.refused
 }
 
 // Len returns the number of operations.
@@ -172,8 +181,8 @@ func (b *Batch) Key() PartitionKey { return b.pk }
 func (b *Batch) Reset() { b.writes.Reset() }
 
 func (b *Batch) addDocument(v verb, doc []byte, o *WriteOptions) error {
-	if b.refused != nil {
-		return b.refused
+	if err := b.usable(); err != nil {
+		return err
 	}
 	r := requests.Get().(*request)
 	defer r.release()
@@ -201,8 +210,8 @@ func (b *Batch) scan(r *request, doc []byte) error {
 }
 
 func (b *Batch) addBytes(v verb, id string, body []byte, o *WriteOptions) error {
-	if b.refused != nil {
-		return b.refused
+	if err := b.usable(); err != nil {
+		return err
 	}
 	if err := b.c.checkBytes(v, b.pk, id, body); err != nil {
 		return err

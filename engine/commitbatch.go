@@ -43,11 +43,11 @@ func (c *Container) Commit(ctx context.Context, b *Batch) ([]Meta, error) {
 	if b == nil {
 		return nil, invalidf("Commit: no batch is given")
 	}
+	if err := b.usable(); err != nil {
+		return nil, err
+	}
 	if b.c != c {
 		return nil, invalidf("Commit: the batch is of container %q", b.c.name)
-	}
-	if b.refused != nil {
-		return nil, b.refused
 	}
 	sync, err := c.db.syncs(b.Durability)
 	if err != nil {

@@ -123,8 +123,8 @@ func (c *Container) Patch(ctx context.Context, pk PartitionKey, id string, p *Pa
 // changed until the batch is committed: only then is the patched document made and
 // checked against limits.
 func (b *Batch) Patch(id string, p *Patch, o *WriteOptions) error {
-	if b.refused != nil {
-		return b.refused
+	if err := b.usable(); err != nil {
+		return err
 	}
 	if err := b.checkPatch(p); err != nil {
 		return err
