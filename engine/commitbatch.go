@@ -169,7 +169,7 @@ func (p *partition) tryBatch(ctx context.Context, u *commit) (physical.Record, e
 		return physical.Record{}, err
 	}
 	if err = u.Measure(ctx, &p.sizes, size); err != nil {
-		return physical.Record{}, err
+		return physical.Record{}, p.db.readError(err)
 	}
 	if p.db.opts.lookedAhead != nil {
 		p.db.opts.lookedAhead()

@@ -347,3 +347,35 @@ func TestWriterOverDamage(t *testing.T) {
 	w.reopen()
 	w.healthy("b")
 }
+
+// TestWritesTellDamage: a write that meets damage where it looks for the present version is a read that failed, as that of a batch is.
+func TestWritesTellDamage(t *testing.T) {
+	t.Parallel()
+	for name, write := range map[string]func(c *Container, key PartitionKey, id string, body []byte) error{
+		"single": func(c *Container, _ PartitionKey, _ string, body []byte) error {
+			return second(c.Replace(t.Context(), body, nil))
+		},
+		"batch": func(c *Container, key PartitionKey, _ string, body []byte) error {
+			b := c.NewBatch(key)
+			must(t, b.Replace(body, nil))
+			return second(c.Commit(t.Context(), b))
+		},
+		"delete": func(c *Container, key PartitionKey, id string, _ []byte) error {
+			return c.Delete(t.Context(), key, id, nil)
+		},
+	} {
+		w := newDamagedWriter(t)
+		w.flip(w.segments("a")[0], segment.SectionGroups)
+		failed := int64(0)
+		for i := range damagedDocs {
+			key, id := damagedDocID(i)
+			if err := write(w.container("a"), key, id, []byte(w.docs["a"][id])); err != nil {
+				w.named(err)
+				failed++
+			}
+		}
+		if n := w.db.Stats().ReadErrors; failed == 0 || n != failed {
+			t.Errorf("%s: %d writes met damage, %d are counted", name, failed, n)
+		}
+	}
+}

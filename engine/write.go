@@ -295,11 +295,11 @@ func (p *partition) apply(ctx context.Context, r *request) (w physical.Record, e
 		var ahead writebatch.Found
 		if r.conditional() {
 			if ahead, err = p.lookAhead(r); err != nil {
-				return physical.Record{}, err
+				return physical.Record{}, p.db.readError(err)
 			}
 		}
 		if err = p.measure(ctx, r); err != nil {
-			return physical.Record{}, err
+			return physical.Record{}, p.db.readError(err)
 		}
 		if p.db.opts.lookedAhead != nil {
 			p.db.opts.lookedAhead()
