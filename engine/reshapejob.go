@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/cleavestore/cleave/internal/jobtrace"
@@ -113,7 +114,11 @@ type ReshapeJob struct {
 }
 
 // Progress tells how far the job has come.
-func (j *ReshapeJob) Progress() ReshapeProgress { return j.told() }
+func (j *ReshapeJob) Progress() ReshapeProgress {
+	p := j.told()
+	p.Parents, p.Children = slices.Clone(p.Parents), slices.Clone(p.Children)
+	return p
+}
 
 // finish ends the job, and tells the listener.
 func (j *ReshapeJob) finish(err error) {

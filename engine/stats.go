@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"text/tabwriter"
@@ -234,7 +235,7 @@ func (p *partition) stats() PartitionStats {
 	v := p.Version.Load()
 	n := census.Of(v, p.Past())
 	s := PartitionStats{
-		ID: p.ID, Min: p.Range.Min.String(), Max: p.Range.Max.String(), Parents: p.Parents, Inherits: len(p.Inherited()) > 0, Absent: p.Absent,
+		ID: p.ID, Min: p.Range.Min.String(), Max: p.Range.Max.String(), Parents: slices.Clone(p.Parents), Inherits: len(p.Inherited()) > 0, Absent: p.Absent,
 		Items: n.Items, Exact: n.Exact && p.c.unique == nil, Tombstones: n.Tombstones, Dead: n.Dead, Logical: n.Logical,
 		RawBytes: n.RawBytes, FileBytes: n.FileBytes, ForeignBytes: n.ForeignBytes, MemtableBytes: n.MemBytes,
 		Memtables: n.Memtables, Runs: n.Runs, Files: n.Files,

@@ -306,7 +306,7 @@ func (c *change) live(past lifetime.Past) bool {
 
 // taken returns the error for an item that cannot have a claim, because holder has it.
 func (r *Reservation) taken(c *change, at int, holder string) error {
-	return &TakenError{Op: r.items[at].op, Paths: r.keys.Paths(c.id), Holder: holder}
+	return &TakenError{Op: r.items[at].op, Paths: slices.Clone(r.keys.Paths(c.id)), Holder: holder}
 }
 
 // Len returns how many versions the batch writes for its claims.
