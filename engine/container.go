@@ -272,11 +272,15 @@ func (db *DB) Container(name string) (*Container, error) {
 func (db *DB) Containers() iter.Seq[ContainerInfo] {
 	return func(yield func(ContainerInfo) bool) {
 		for _, c := range byName(db.now().containers.Load()) {
-			if !yield(ContainerInfo{Name: c.name, Def: c.Def(), Partitions: len(c.routing.Load().parts)}) {
+			if !yield(c.info()) {
 				return
 			}
 		}
 	}
+}
+
+func (c *Container) info() ContainerInfo {
+	return ContainerInfo{Name: c.name, Def: c.Def(), Partitions: len(c.routing.Load().parts)}
 }
 
 // DropContainer removes a container with all its items. When it returns nil the drop is

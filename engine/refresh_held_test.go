@@ -172,6 +172,12 @@ func TestRefreshHeldRace(t *testing.T) {
 			}
 			return err
 		},
+		"Stats": func(ctx context.Context) error {
+			if s := db.statsIn(ctx); len(s.Containers) != 1 || len(s.Containers[0].Partitions) == 0 {
+				return fmt.Errorf("no partitions: %+v", s.Containers)
+			}
+			return nil
+		},
 		"Verify": func(ctx context.Context) error {
 			for _, err := range db.Verify(ctx) {
 				return err

@@ -158,14 +158,16 @@ type FeedStats = feed.Stats
 
 // Stats returns a description of the store. It is cheap: nothing is read from
 // disk.
-func (db *DB) Stats() Stats {
-	db = db.now()
-	call, err := db.enter(context.Background())
+func (db *DB) Stats() Stats { return db.statsIn(context.Background()) }
+
+// statsIn is Stats with a context, which tests give.
+func (db *DB) statsIn(ctx context.Context) Stats {
+	state, call, err := db.enterNewest(ctx)
 	if err != nil { // closed: its partitions are gone
-		return db.stats(false)
+		return state.stats(false)
 	}
 	defer call.Leave()
-	return db.stats(true)
+	return state.stats(true)
 }
 
 // stats is Stats of one state. With partitions the caller is inside a call.
@@ -202,13 +204,11 @@ func (db *DB) stats(partitions bool) Stats {
 	if err := db.failure.Load(); err != nil {
 		s.Failed = *err
 	}
+	s.Holders = db.holders()
 	for _, c := range byName(db.containers.Load()) {
 		s.Feeds = c.appendFeeds(s.Feeds)
-	}
-	s.Holders = db.holders()
-	for info := range db.Containers() {
-		cs := ContainerStats{ContainerInfo: info}
-		if c := db.containers.Load().Get(info.Name); c != nil && partitions {
+		cs := ContainerStats{ContainerInfo: c.info()}
+		if partitions {
 			for _, p := range c.routing.Load().parts {
 				cs.Partitions = append(cs.Partitions, p.stats())
 				s.Damage = append(s.Damage, p.damages()...)
