@@ -102,7 +102,11 @@ func (c *Container) tellNearlyFull(t *lsm.Tree, pk []byte, bytes int64) {
 
 // notify reports an event to a function of the listener. It never waits.
 func notify[E any](db *DB, fn func(E), event E) {
-	if fn != nil && !db.events.Add(func() { fn(event) }) {
+	if fn != nil && !db.events.Add(func() {
+		db.opts.telling.Lock()
+		defer db.opts.telling.Unlock()
+		fn(event)
+	}) {
 		db.counters.eventsDropped.Add(1)
 	}
 }

@@ -2,7 +2,10 @@ package engine
 
 import (
 	"context"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/cleavestore/cleave/internal/vfs"
 )
@@ -48,4 +51,41 @@ func TestListenerUsesTheStore(t *testing.T) {
 		t.Fatal(err)
 	}
 	until(func() bool { return db.Stats().ListenerPanics == 1 })
+}
+
+// TestListenerRefreshed: functions of a listener are called one at a time, also by two states of a read-only store.
+func TestListenerRefreshed(t *testing.T) {
+	ctx := t.Context()
+	mem := vfs.NewMem()
+	_, wc := openStore(t, testOptions(mem))
+	upsert(t, wc, "1", 10)
+	o := tickingOptions(testOptions(mem))
+	o.ReadOnly, o.SlowCall = true, time.Microsecond
+	begun, leave := make(chan struct{}), make(chan struct{})
+	var inside, calls atomic.Int32
+	var together atomic.Bool
+	var first sync.Once
+	o.Events = &EventListener{SlowCall: func(SlowCallEvent) {
+		if inside.Add(1) > 1 {
+			together.Store(true)
+		}
+		first.Do(func() {
+			close(begun)
+			<-leave
+		})
+		inside.Add(-1)
+		calls.Add(1)
+	}}
+	db, c := openStore(t, o)
+	must(t, second(c.Read(ctx, StringKey("a"), "1")))
+	<-begun
+	must(t, db.Refresh(ctx))
+	must(t, second(c.Read(ctx, StringKey("a"), "1")))
+	tries := 0
+	until(func() bool { tries++; return together.Load() || tries > 100_000 })
+	close(leave)
+	must(t, db.Shutdown(ctx))
+	if together.Load() || calls.Load() != 2 {
+		t.Errorf("%d calls, two at once: %v", calls.Load(), together.Load())
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"math"
 	"runtime"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/cleavestore/cleave/index"
@@ -168,6 +169,8 @@ type Options struct {
 	// Events are called as things happen. Nil: none.
 	Events *EventListener
 
+	// telling is held while a function of Events is called: each state of a read-only store has its own queue of them.
+	telling *sync.Mutex
 	// env is that of package cleavetest; nil: the system's.
 	env *testenv.Env
 	// fs replaces the file system in tests.
@@ -279,7 +282,7 @@ func (o *Options) withDefaults() (Options, error) {
 	} else {
 		out.Logger = slog.New(quietlog.Handler{Handler: out.Logger.Handler()})
 	}
-	out.Events = cmp.Or(out.Events, &EventListener{})
+	out.Events, out.telling = cmp.Or(out.Events, &EventListener{}), new(sync.Mutex)
 	if out.clock == nil {
 		out.clock = time.Now
 	}
