@@ -24,7 +24,7 @@ func FromStart() ChangePosition { return ChangePosition{} }
 func FromNow() ChangePosition { return feed.FromNow() }
 
 // FromTime returns the position before the first change that was made at t or later, by
-// the time stamps of versions, which are milliseconds.
+// the time stamps of versions, which are milliseconds. A time before 1970 or behind 9999 is the nearest one between.
 func FromTime(t time.Time) ChangePosition { return feed.FromTime(t) }
 
 // ParsePosition reads what ChangePosition.String returns; ErrInvalid for anything

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/cleavestore/cleave/internal/fault"
+	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/partmap"
 )
 
@@ -42,8 +43,13 @@ type entry struct {
 func FromNow() Position { return Position{kind: positionNow} }
 
 // FromTime returns the position before the first change that was made at t or later, by
-// the time stamps of versions, which are milliseconds.
+// the time stamps of versions, which are milliseconds from 1970 to 9999. A time beyond is the nearest of these.
 func FromTime(t time.Time) Position {
+	if first, last := time.UnixMilli(0), time.UnixMilli(item.MaxTime); t.Before(first) {
+		t = first
+	} else if t.After(last) {
+		t = last
+	}
 	return Position{kind: positionTime, since: t.UnixMilli()}
 }
 

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/partmap"
 )
 
@@ -105,6 +106,28 @@ func TestSuccessor(t *testing.T) {
 	} {
 		if got := successor(test[0]); got != test[1] || got.Compare(&last) > 0 {
 			t.Errorf("after %s comes %s, want %s", test[0], got, test[1])
+		}
+	}
+}
+
+// TestPositionOfAnyTime: the text of a position by a time is read again, also of a time that no version can have.
+func TestPositionOfAnyTime(t *testing.T) {
+	for _, tc := range []struct {
+		at    time.Time
+		since int64
+	}{
+		{time.UnixMilli(5), 5},
+		{time.Time{}, 0},
+		{time.Date(-5, 1, 1, 0, 0, 0, 0, time.UTC), 0},
+		{time.Unix(-1<<60, 0), 0},
+		{time.Date(9999, 12, 31, 23, 59, 59, 999_999_999, time.UTC), item.MaxTime},
+		{time.Date(10_000, 1, 1, 0, 0, 0, 0, time.UTC), item.MaxTime},
+		{time.Unix(1<<60, 0), item.MaxTime},
+	} {
+		p := FromTime(tc.at)
+		got, err := ParsePosition(p.String())
+		if p.since != tc.since || err != nil || !reflect.DeepEqual(got, p) {
+			t.Errorf("%v: since %d, want %d; %s is read as %+v, %v", tc.at, p.since, tc.since, p, got, err)
 		}
 	}
 }
