@@ -29,7 +29,7 @@ type SlowCallEvent struct {
 	Call      string      // "read", "query", "scan", "write", "batch" or "transaction"
 	Container string      // its name
 	Partition PartitionID // the physical partition; 0: several, or none that is known
-	EPK       string      // hash of the partition key, hexadecimal; empty: several keys
+	EPK       string      // hash of the partition key, hexadecimal; empty: several keys, or none that is known
 	// Duration of the call: of scans and queries without the body of the loop, of
 	// transactions with their function and its reruns.
 	Duration time.Duration

@@ -197,3 +197,27 @@ func TestTrace(t *testing.T) {
 		}
 	}
 }
+
+// TestSlowCallNotBegun: a transaction that does not begin tells of no key, and not of that of one before it.
+func TestSlowCallNotBegun(t *testing.T) {
+	var got []SlowCallEvent
+	o := tickingOptions(testOptions(vfs.NewMem()))
+	o.SlowCall = time.Microsecond
+	o.Events = &EventListener{SlowCall: func(e SlowCallEvent) { got = append(got, e) }}
+	db, c := openStore(t, o)
+	for range 10 {
+		must(t, c.Update(t.Context(), StringKey("b"), func(*Tx) error { return nil }))
+		if err := c.Update(t.Context(), PartitionKey{}, func(*Tx) error { return nil }); !errors.Is(err, ErrInvalid) {
+			t.Fatal(err)
+		}
+	}
+	must(t, db.Close())
+	if len(got) != 20 {
+		t.Errorf("%d events", len(got))
+	}
+	for _, e := range got {
+		if (e.Err == nil) != (e.EPK != "") {
+			t.Errorf("%+v", e)
+		}
+	}
+}

@@ -94,7 +94,7 @@ func (b *Batch) Release() {
 		b.Ops = nil
 	}
 	clear(b.found)
-	b.in, b.rules, b.pk, b.checks = nil, Rules{}, nil, nil
+	b.in, b.rules, b.pk, b.epk, b.checks = nil, Rules{}, nil, partmap.EPK{}, nil
 }
 
 // Len returns the number of operations and conditions.
