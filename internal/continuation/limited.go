@@ -18,7 +18,7 @@ func CutLimited(text string, limit int) (left int, inner string, ok bool) {
 	if text == "" {
 		return limit, "", true
 	}
-	before, inner, _ := strings.Cut(text, behindLeft)
+	before, inner, _ := strings.Cut(text, behindLeft) // an empty inner one would begin anew
 	left, err := strconv.Atoi(before)
-	return left, inner, err == nil && 0 <= left && left <= limit
+	return left, inner, err == nil && inner != "" && 0 <= left && left <= limit
 }

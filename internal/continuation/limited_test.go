@@ -12,7 +12,7 @@ func TestLimited(t *testing.T) {
 	if n, inner, ok := CutLimited("", 5); n != 5 || inner != "" || !ok {
 		t.Errorf("the first page: %d, %q, %t", n, inner, ok)
 	}
-	for _, text := range []string{"AAAA", ":AAAA", "6:AAAA", "-1:AAAA", "x:AAAA"} {
+	for _, text := range []string{"AAAA", ":AAAA", "6:AAAA", "-1:AAAA", "x:AAAA", "5", "5:"} {
 		if _, _, ok := CutLimited(text, 5); ok {
 			t.Errorf("%q is taken", text)
 		}
