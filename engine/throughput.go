@@ -79,10 +79,6 @@ func (c *Container) Redistribute(ctx context.Context, targets map[PartitionID]fl
 		for m := range c.listedLocked() {
 			e.Partitions = append(e.Partitions, *m)
 		}
-		if len(targets) == 0 {
-			throughput.Even(e.Partitions)
-			return nil
-		}
 		err := throughput.Redistribute(e.Partitions, math.Float64frombits(c.throughput.Load()), c.def.Limits.PartitionThroughput, targets, sources)
 		if missing, ok := errors.AsType[throughput.MissingError](err); ok {
 			return c.noPartition(PartitionID(missing))

@@ -371,7 +371,9 @@ func TestRedistribute(t *testing.T) {
 	if err := s.c.SetThroughput(ctx, 0); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.c.Redistribute(ctx, map[PartitionID]float64{id[0]: 25}, id[1]); !errors.Is(err, ErrInvalid) {
-		t.Errorf("an unlimited container: %v", err)
+	for _, targets := range []map[PartitionID]float64{{id[0]: 25}, nil} {
+		if err := s.c.Redistribute(ctx, targets, id[1]); !errors.Is(err, ErrInvalid) {
+			t.Errorf("an unlimited container, targets %v: %v", targets, err)
+		}
 	}
 }

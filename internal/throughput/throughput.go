@@ -79,11 +79,15 @@ func (e MissingError) Error() string {
 }
 
 // Redistribute gives targets, by the ids of partitions, new rates. The sources give up in
-// equal parts what the targets gain, or get what they lose. After an error the parts are
-// to be thrown away.
+// equal parts what the targets gain, or get what they lose. Without targets all have equal parts. After an error the
+// parts are to be thrown away.
 func Redistribute(parts []manifest.Partition, perSecond, limit float64, targets map[partmap.PartitionID]float64, sources []partmap.PartitionID) error {
 	if perSecond == 0 {
 		return errors.New("there is no throughput to redistribute")
+	}
+	if len(targets) == 0 {
+		Even(parts)
+		return nil
 	}
 	byID := make(map[partmap.PartitionID]*manifest.Partition, len(parts))
 	all := 0.0
