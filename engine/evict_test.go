@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -395,6 +396,32 @@ func TestReplacePartition(t *testing.T) {
 	if _, err := c.ReplacePartition(ctx, c.Partitions()[0].ID, bytes.NewReader(halves[1].Bytes())); !errors.Is(err, ErrInvalid) {
 		t.Errorf("another range: %v", err)
 	}
+}
+
+// TestReplacePartitionTooMany: a container that has the most physical partitions gets no more of them by an installation.
+// A store with more could not be opened again.
+func TestReplacePartitionTooMany(t *testing.T) {
+	ctx := t.Context()
+	db, c, err := evictStore(t, vfs.NewMem())
+	must(t, err)
+	defer db.Close()
+	source, d, err := evictStore(t, vfs.NewMem())
+	must(t, err)
+	defer source.Close()
+	must(t, applyItem(d, 1, "k1", nil))
+	rt := c.routing.Load()
+	job, err := d.Split(ctx, d.Partitions()[0].ID, &SplitOptions{At: partmap.Midpoint(rt.parts[0].Range).String()})
+	must(t, err)
+	must(t, job.Wait(ctx))
+	var half bytes.Buffer
+	must(t, second(d.ExportPartition(ctx, d.Partitions()[0].ID, &half)))
+	c.routing.Store(&routing{table: rt.table, parts: slices.Repeat(rt.parts, maxPartitions)})
+	_, err = c.ReplacePartition(ctx, rt.parts[0].ID, bytes.NewReader(half.Bytes()))
+	c.routing.Store(rt)
+	if refusal, ok := errors.AsType[*Refusal](err); !ok || refusal.Reason != RefusedTooMany {
+		t.Errorf("in a container with the most partitions: %v", err)
+	}
+	must(t, second(c.ReplacePartition(ctx, rt.parts[0].ID, bytes.NewReader(half.Bytes()))))
 }
 
 // TestEvictCopies: a backup, a checkpoint and a store that is open read-only know what is not

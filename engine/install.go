@@ -39,7 +39,8 @@ func (c *Container) InstallPartition(ctx context.Context, r io.Reader) (Partitio
 
 // ReplacePartition is InstallPartition for a stream whose range is a part of that of physical
 // partition id. What is left of the range becomes absent, as by Evict, in the same step. Errors:
-// ErrNotFound if the container has no such partition; those of InstallPartition.
+// ErrNotFound if the container has no such partition, a *Refusal if it would have more than it can
+// have; those of InstallPartition.
 func (c *Container) ReplacePartition(ctx context.Context, id PartitionID, r io.Reader) (PartitionContent, error) {
 	return c.install(ctx, &id, r)
 }
@@ -185,6 +186,9 @@ func (in *installation) replaced() ([]*partition, error) {
 		i := slices.Index(parts, in.over)
 		if i < 0 {
 			return nil, in.c.noPartition(in.over.ID)
+		}
+		if len(parts)+len(reshaping.Rest(in.over.Range, in.Range)) > maxPartitions {
+			return nil, &Refusal{RefusedTooMany}
 		}
 		parts = parts[i : i+1]
 	}
