@@ -58,10 +58,10 @@ func (f *File) refused(err error) error {
 }
 
 // inheritDamage takes over the damage that is known from another reference to the same
-// file.
+// file. A compaction of that may meet it now: Damage is set before Aside, so it is loaded after it.
 func (f *File) inheritDamage(from *File) {
-	f.Damage.Store(from.Damage.Load())
 	f.Aside.Store(from.Aside.Load())
+	f.Damage.Store(from.Damage.Load())
 	f.BadIndex.Store(from.BadIndex.Load())
 }
 
