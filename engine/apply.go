@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -82,7 +83,7 @@ var maxEntryBytes = int64(8 << 20)
 // partition of a replicated container, 0 if none was. A partition that was made by a
 // split has the index of its parent. After a reopen it is the index of the newest durable
 // entry: one that was Synced or flushed. Errors: ErrNotFound if the container has no such
-// partition, ErrNotHere if it is absent.
+// partition, ErrNotHere if it is absent, the damage if its manifest is damaged.
 func (c *Container) AppliedIndex(id PartitionID) (uint64, error) {
 	p, err := c.now().present(id)
 	if err != nil {
@@ -136,13 +137,13 @@ func (c *Container) FlushPartition(ctx context.Context, id PartitionID) (uint64,
 	return index, err
 }
 
-// present returns a physical partition that is here.
+// present returns a physical partition that is here and can be read.
 func (c *Container) present(id PartitionID) (*partition, error) {
 	p := c.partition(id)
 	if p == nil {
 		return nil, c.noPartition(id)
 	}
-	return p, p.here()
+	return p, cmp.Or(p.Lost, p.here())
 }
 
 // ApplyAt applies an entry to a physical partition of a replicated container, and stores

@@ -445,3 +445,32 @@ func TestQueueSplitOnce(t *testing.T) {
 	db.opts.env = nil
 	p.queued.Store(nil)
 }
+
+// TestEntriesOfPartitionAside: a partition of a replicated container whose manifest is damaged does not say that no entry was
+// applied to it.
+func TestEntriesOfPartitionAside(t *testing.T) {
+	ctx, mem := t.Context(), vfs.NewMem()
+	db, c, err := evictStore(t, mem)
+	must(t, err)
+	must(t, applyItem(c, 1, "k", nil))
+	must(t, db.Flush(ctx))
+	dir := c.routing.Load().parts[0].Dir
+	must(t, db.Close())
+	for _, name := range mem.Names() {
+		if _, ok := manifest.ParseName(path.Base(name)); ok && path.Dir(name) == dir {
+			must(t, mem.WriteFile(name, []byte("damaged")))
+		}
+	}
+	db, c, err = evictStore(t, mem)
+	must(t, err)
+	defer db.Close()
+	id := c.Partitions()[0].ID
+	for what, err := range map[string]error{
+		"AppliedIndex": second(c.AppliedIndex(id)), "AppliedTTL": second(c.AppliedTTL(id)),
+		"DurableIndex": second(c.DurableIndex(id)), "FlushPartition": second(c.FlushPartition(ctx, id)),
+	} {
+		if !lsm.Unreadable(err) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
