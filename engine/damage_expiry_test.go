@@ -1,10 +1,13 @@
 package engine
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 	"time"
 
+	"github.com/cleavestore/cleave/internal/item"
+	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/internal/vfs"
 	"github.com/cleavestore/cleave/segment"
 )
@@ -47,4 +50,44 @@ func TestCountBesideDamage(t *testing.T) {
 	count(0)
 	w.reopen()
 	count(0)
+}
+
+// TestExpiryBesideDamage: in a container that keeps changes, the items behind a damaged file get their tombstones when they
+// have expired.
+func TestExpiryBesideDamage(t *testing.T) {
+	ctx := t.Context()
+	w := &damagedWriter{t: t, mem: vfs.NewMem(), docs: map[string]map[string]string{"a": {}}}
+	w.opts = testOptions(w.mem)
+	w.opts.FileBytes = 8 << 10
+	clock := newTestClock(w.opts)
+	w.open()
+	must(t, second(w.db.CreateContainer(ctx, "a", ContainerDef{PartitionKey: []string{"/k"}, DefaultTTL: time.Hour, ChangeRetention: time.Hour})))
+	w.write("a", 1)
+	must(t, w.db.Compact(ctx))
+	w.flip(w.segments("a")[0], segment.SectionGroups)
+	clock.pass(4 * time.Hour)
+	for pass := range 3 { // the second one sees the tombstones of the first, and a third one would see no more
+		if err := w.db.expireItems(ctx); errors.Is(err, ErrCorrupt) != (pass < 2) {
+			t.Errorf("pass %d over a damaged file: %v", pass, err)
+		}
+		clock.pass(time.Minute)
+	}
+	v := w.container("a").routing.Load().parts[0].Version.Load()
+	damaged := v.Runs[0].Files[0]
+	behind, left := 0, 0
+	for i := range damagedDocs {
+		key, id := damagedDocID(i)
+		if epk := key.EPK(); epk.Compare(&damaged.Max) < 0 {
+			continue
+		}
+		behind++
+		k := itemKey(key, id)
+		var newest item.Version
+		if !v.Active.Get(k.Lookup(), lsm.MaxSequence, &newest) || !newest.Deleted() {
+			left++
+		}
+	}
+	if behind < damagedDocs/2 || left > 0 {
+		t.Errorf("%d of %d items behind the damaged file have no tombstone", left, behind)
+	}
 }

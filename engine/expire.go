@@ -67,6 +67,7 @@ func (db *DB) expireItems(ctx context.Context) (failed error) {
 			failed = errors.Join(failed, err)
 			seen, left = 0, 0 // unknown: the next pass must look again
 		}
+		failed = errors.Join(failed, sweep.Passed)
 		p.expiry = expiry.Ended(start, db.opts.elapsed()-start, seen, left, changes)
 	}
 	return failed

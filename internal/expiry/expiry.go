@@ -15,7 +15,8 @@
 //     Nothing is dropped before the store has been open for the grace period. So a wrong
 //     clock hides items, but does not lose them if it is set right in time.
 //  2. A pass that was carried through has met every item that had expired when it began,
-//     except for those written meanwhile: the next pass meets them.
+//     except for those written meanwhile: the next pass meets them. It has left out
+//     the part of the key space of a damaged file that it has passed.
 //  3. Passes over a partition take about a twentieth of the time.
 //
 // The package has no locks. A Scan reads the tree a batch at a time, each inside an epoch
@@ -23,6 +24,7 @@
 package expiry
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -88,6 +90,8 @@ type Sweep struct {
 	Life      *lifetime.Life                               // of the container
 	Write     func(ctx context.Context, gone []Item) error // removes items
 	ReadError func(error) error                            // is told of an error of reading, and returns it
+
+	Passed error // the first damage that Run has passed; nil: none
 }
 
 // Run removes the items that have expired by past. It returns the earliest expiry of the others
@@ -106,6 +110,9 @@ func (s *Sweep) Run(ctx context.Context, t *lsm.Tree, past lifetime.Past) (left 
 			err = ctx.Err()
 		}
 	}
+	if scan.failed != nil {
+		s.Passed = s.ReadError(scan.failed)
+	}
 	return scan.Left, err
 }
 
@@ -117,8 +124,9 @@ type Scan struct {
 	// Life is that of the container.
 	Life *lifetime.Life
 
-	from  item.KeyCopy // the last item that it read
-	begun bool
+	from   item.KeyCopy // the last item that it read
+	begun  bool
+	failed error // the first damage that it has passed; nil: none
 }
 
 // Next returns the next items that have expired. more says that there may be more
@@ -156,5 +164,25 @@ func (s *Scan) Next(ctx context.Context, t *lsm.Tree, past lifetime.Past) (gone 
 			s.Left = at
 		}
 	}
-	return gone, false, m.Err()
+	if err = m.Err(); !lsm.Unreadable(err) || !s.pass(v, t.Family.Levels) {
+		return gone, false, err
+	}
+	s.failed = cmp.Or(s.failed, err)
+	return gone, true, nil
+}
+
+// pass moves behind the next damaged file: within it, items may have newer versions that cannot be
+// read. It returns false if there is none.
+func (s *Scan) pass(v *lsm.Version, levels int) bool {
+	var to *item.Key
+	for f := range v.Files() {
+		end := &f.Bounds(levels).Hi
+		if f.Damage.Load() != nil && item.Compare(&s.from.Key, end) < 0 && (to == nil || item.Compare(end, to) < 0) {
+			to = end
+		}
+	}
+	if to != nil {
+		s.from.Set(to)
+	}
+	return to != nil
 }
