@@ -23,7 +23,8 @@ type outputIndex struct {
 	builder *index.Builder
 	temp    string // name of the builder's temporary file; empty: it has none
 	taken   []*takenIndex
-	carried []*takenIndex // taken of the files that are complete
+	carried []*takenIndex // taken of the files that are complete, as far as there is memory for it
+	moved   int64         // versions in taken of these files
 }
 
 // takenIndex is an input's index of which an output file takes a part.
@@ -154,7 +155,12 @@ func (o *output) endIndex() {
 		return
 	}
 	o.index.builder.Close()
-	o.index.carried = append(o.index.carried, o.index.taken...)
+	for _, t := range o.index.taken {
+		o.index.moved += int64(len(t.remap.New))
+	}
+	if o.index.moved*4 <= o.t.Env.IndexBytes { // else what newer sources overwrite in the file is looked up
+		o.index.carried = append(o.index.carried, o.index.taken...)
+	}
 	o.index.builder, o.index.taken = nil, nil
 	if o.index.temp != "" {
 		// If this fails, the next open removes the file.

@@ -71,10 +71,8 @@ func (t *Tree) separate() {
 
 // keysAside returns the parts of the key space that the files of runs hold.
 func (t *Tree) keysAside(runs []*Run) (parts []*keybounds.Bounds) {
-	for _, r := range runs {
-		for _, f := range r.Files {
-			parts = append(parts, f.Bounds(t.Family.Levels))
-		}
+	for f := range (&Version{Runs: runs}).Files() {
+		parts = append(parts, f.Bounds(t.Family.Levels))
 	}
 	return parts
 }

@@ -138,7 +138,7 @@ func (c *vectorCache) carry(f *File, written []*File, taken []*takenIndex) {
 		return
 	}
 	for _, w := range written {
-		all := new(deletion.Vector)
+		var all *deletion.Vector // nil: it is not known
 		for _, t := range taken {
 			if t.number != w.Ref.Number {
 				continue
@@ -148,9 +148,7 @@ func (c *vectorCache) carry(f *File, written []*File, taken []*takenIndex) {
 				all = nil
 				break
 			}
-			if l != nil {
-				all = deletion.Join(all, moved(l, &t.remap))
-			}
+			all = deletion.Join(cmp.Or(all, new(deletion.Vector)), moved(cmp.Or(l, new(deletion.Vector)), &t.remap))
 		}
 		if all != nil {
 			c.set(w.Ref.Number, all)
