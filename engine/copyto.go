@@ -8,7 +8,6 @@ import (
 
 	"github.com/cleavestore/cleave/internal/copypass"
 	"github.com/cleavestore/cleave/internal/exec"
-	"github.com/cleavestore/cleave/internal/expiry"
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/jobtrace"
 	"github.com/cleavestore/cleave/internal/jsondoc"
@@ -312,8 +311,7 @@ func (e copyEnds) Items() (n int64) {
 }
 
 func (e copyEnds) Open() (copypass.Source, copypass.Destination, func()) {
-	opts := &e.p.db.opts
-	purge := expiry.Purgeable(e.p.db.opened, opts.clock(), opts.elapsed(), opts.ExpiryGrace)
+	purge := e.p.src.routing.Load().parts[0].removable().Expired // that of each, as they share their default
 	src, dst := copySource{e.p.src, requests.Get().(*request), purge}, copyDestination{e.p.dst, requests.Get().(*request), requests.Get().(*request)}
 	return src, dst, func() {
 		src.r.release()
