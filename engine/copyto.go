@@ -64,7 +64,8 @@ type CollisionError = copypass.CollisionError
 //
 // If the job ends early, by an error, a cancel or a crash, another call with the same name
 // and partition key goes on. DropContainer drops the unfinished copy instead. The
-// container is not changed by either.
+// container is not changed by either. CopyTo waits for splits, merges and moves of the container
+// until ctx ends.
 //
 // Items keep the time at which they expire; etag, sequence and time of writing are new.
 // Documents without a value at a path of the new key have the undefined key. Both
@@ -89,8 +90,6 @@ func (c *Container) CopyTo(ctx context.Context, dst string, def ContainerDef) (*
 	switch {
 	case c.def.Kind != JSON || def.Kind != JSON:
 		return nil, invalidf("CopyTo: a container that is opaque has no other key")
-	case c.life.Default() != 0 && def.DefaultTTL == 0:
-		return nil, invalidf("CopyTo: items of container %q expire: the copy needs a DefaultTTL, or NoExpiry", c.name)
 	case len(def.UniqueKeys) > 0:
 		return nil, invalidf("CopyTo: a copy cannot have unique keys")
 	case c.def.Synthetic.rule().Random() || def.Synthetic.rule().Random():
@@ -140,6 +139,13 @@ func (p *CopyJob) run() {
 
 // copyTarget returns the container to copy into, made if there is none.
 func (c *Container) copyTarget(ctx context.Context, name string, def ContainerDef) (*Container, error) {
+	if err := c.reshapeMu.Lock(ctx); err != nil { // SetDefaultTTL has it, and is refused once there is a copy
+		return nil, err
+	}
+	defer c.reshapeMu.Unlock()
+	if c.life.Default() != 0 && def.DefaultTTL == 0 {
+		return nil, invalidf("CopyTo: items of container %q expire: the copy needs a DefaultTTL, or NoExpiry", c.name)
+	}
 	to, err := c.db.createContainer(ctx, name, def, c.id)
 	if !errors.Is(err, ErrExists) {
 		return to, err
