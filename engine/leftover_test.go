@@ -2,11 +2,14 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 
+	"github.com/cleavestore/cleave/internal/fault"
 	"github.com/cleavestore/cleave/internal/manifest"
 	"github.com/cleavestore/cleave/internal/vfs"
 )
@@ -132,4 +135,36 @@ func TestRemoveWhileInUse(t *testing.T) {
 	if segments, directories := mapped.names(t); directories != len(s.ids()) || segments > 2*len(s.ids()) {
 		t.Errorf("%d segment files in %d directories of %d partitions", segments, directories, len(s.ids()))
 	}
+}
+
+// TestLeftoverStays: a store opens though what a crash has left cannot be removed. A later open removes it.
+func TestLeftoverStays(t *testing.T) {
+	ctx, mem := t.Context(), vfs.NewMem()
+	db, _ := openStore(t, testOptions(mem))
+	file := db.partitions()[0].Dir + "/" + manifest.SegmentName(1000)
+	must(t, db.Close())
+	left := []string{file, file + manifest.TempSuffix, manifest.Name(900) + manifest.TempSuffix}
+	for _, name := range left {
+		must(t, mem.WriteFile(name, []byte("unfinished")))
+	}
+	faulty := vfs.NewFaulty(mem)
+	faulty.SetHook(func(c vfs.Call) error {
+		if c.Op == vfs.OpRemove && slices.Contains(left, c.Name) {
+			return fault.IO("remove", c.Name, -1, syscall.EPERM)
+		}
+		return nil
+	})
+	db, c := openStore(t, testOptions(faulty))
+	upsert(t, c, "a", 100)
+	must(t, db.Flush(ctx))
+	checkVerified(t, db)
+	must(t, db.Close())
+	db, c = openStore(t, testOptions(mem))
+	must(t, second(c.Read(ctx, StringKey("a"), "a")))
+	for _, name := range left {
+		if _, err := mem.Stat(name); !errors.Is(err, ErrMissing) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	checkVerified(t, db)
 }

@@ -36,16 +36,14 @@ func (db *DB) openRoot() error {
 // partitions that the store manifest does not list. Other unknown files stay.
 func (db *DB) sweep() error {
 	for _, p := range db.partitions() {
-		if err := p.SweepLeftovers(); err != nil {
-			return err
-		}
+		p.SweepLeftovers()
 	}
 	listed := func(id uint32) bool { return db.storeManifest.state.Partition(id) != nil }
-	return storedir.Sweep(db.env.FS, listed, func(dir string, err error) {
+	return storedir.Sweep(db.env.FS, listed, func(name string, err error) {
 		if vfs.InUse(err) {
-			db.env.Reclaim.Remove("remove a replaced partition", 0, func() error { return storedir.RemovePartition(db.env.FS, dir) })
+			db.env.Reclaim.Remove("remove a replaced partition", 0, func() error { return storedir.RemovePartition(db.env.FS, name) })
 		} else {
-			db.opts.Logger.Warn("cannot remove a dropped partition", "directory", dir, "error", err)
+			db.opts.Logger.Warn("cannot remove what a crash has left", "name", name, "error", err)
 		}
 	})
 }

@@ -8,7 +8,6 @@ import (
 	"github.com/cleavestore/cleave/internal/fault"
 	"github.com/cleavestore/cleave/internal/manifest"
 	"github.com/cleavestore/cleave/internal/reclaim"
-	"github.com/cleavestore/cleave/internal/vfs"
 )
 
 // A file that a compaction has replaced is obsolete until its name is removed. The
@@ -114,20 +113,16 @@ func (t *Tree) removeObsolete(name string, number uint64) error {
 }
 
 // Sweep removes files that a crash left in the directory of the partition. A temporary file
-// may be gone already, since a manifest was written in its place. Segment files that are
-// in use stay obsolete. It is called before the tree is in use.
-func (t *Tree) Sweep(names []string) error {
+// may be gone already, since a manifest was written in its place. What cannot be removed stays, and
+// segment files stay obsolete: the next open tries again. It is called before the tree is in use.
+func (t *Tree) Sweep(names []string) {
 	for _, base := range names {
 		name := path.Join(t.Dir, base)
-		number, isSegment := manifest.ParseSegmentName(base)
-		err := t.Env.FS.Remove(name)
-		switch {
-		case isSegment && vfs.InUse(err):
+		if number, isSegment := manifest.ParseSegmentName(base); isSegment {
 			t.Obsolete.Numbers = append(t.Obsolete.Numbers, number)
 			t.Env.Reclaim.Remove("remove an obsolete file", 0, func() error { return t.removeObsolete(name, number) })
-		case err != nil && !errors.Is(err, fault.ErrMissing):
-			return err
+		} else if err := t.Env.FS.Remove(name); err != nil && !errors.Is(err, fault.ErrMissing) {
+			t.Env.Background("remove a temporary file", err)
 		}
 	}
-	return nil
 }

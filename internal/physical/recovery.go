@@ -47,12 +47,9 @@ func (p *Partition) Open(store *manifest.Store, shared *lsm.SharedFiles, bears f
 }
 
 // SweepLeftovers removes what a crash left in the directory of the partition.
-func (p *Partition) SweepLeftovers() error {
-	err := p.Sweep(p.leftovers)
-	if err == nil {
-		p.leftovers = nil
-	}
-	return err
+func (p *Partition) SweepLeftovers() {
+	p.Sweep(p.leftovers)
+	p.leftovers = nil
 }
 
 // foundStamp notes the stamp of a version that was found at open. Stamps of a replicated

@@ -149,9 +149,9 @@ func RemovePartition(fsys vfs.FS, dir string) error {
 }
 
 // Sweep removes the directories of partitions that the store manifest does not list, and
-// the temporary files beside that manifest. It calls failed with each directory that
+// the temporary files beside that manifest. It calls failed with each directory and file that
 // cannot be removed. Other unknown files stay, whatever their names end in.
-func Sweep(fsys vfs.FS, listed func(id uint32) bool, failed func(dir string, err error)) error {
+func Sweep(fsys vfs.FS, listed func(id uint32) bool, failed func(name string, err error)) error {
 	bases, err := fsys.List(manifest.PartitionsDir)
 	if err != nil {
 		return err
@@ -178,7 +178,7 @@ func Sweep(fsys vfs.FS, listed func(id uint32) bool, failed func(dir string, err
 			continue
 		}
 		if err := fsys.Remove(name); err != nil {
-			return err
+			failed(name, err)
 		}
 	}
 	return nil
