@@ -111,8 +111,11 @@ func (c *vectorCache) Known(f, older *File) *deletion.Vector {
 // take takes over what another reference to the same file knows. With join, the bounds
 // of this reference have grown by those of the other: only what both know stays known.
 func (c *vectorCache) take(from *vectorCache, join bool) {
-	from.mu.Lock()
-	defer from.mu.Unlock()
+	if from.mu.TryLock() {
+		defer from.mu.Unlock()
+	} else {
+		from = new(vectorCache) // a query holds the lock while it looks up keys, and may hold it for long
+	}
 	if !join {
 		c.loaded, c.lists = from.loaded, maps.Clone(from.lists)
 		return

@@ -131,10 +131,8 @@ func (f *File) adjoins(next *File) bool {
 }
 
 func ReleaseRuns(runs []*Run) {
-	for _, r := range runs {
-		for _, f := range r.Files {
-			f.Release()
-		}
+	for f := range (&Version{Runs: runs}).Files() {
+		f.Release()
 	}
 }
 
