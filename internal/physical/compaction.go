@@ -60,9 +60,9 @@ func (p *Partition) CompactFully(ctx context.Context) error {
 func (p *Partition) CompactFew(ctx context.Context) error { return p.compactEach(ctx, p.PickFew) }
 
 // compactEach compacts, past damage that it meets, as often as there are rows of runs between files that are set
-// aside: these are compacted separately.
+// aside, also by it: these are compacted separately.
 func (p *Partition) compactEach(ctx context.Context, choose lsm.Picker) error {
-	for range 1 + p.Version.Load().FilesAside() {
+	for n := 0; n <= p.Version.Load().FilesAside(); n++ {
 		if err := p.PastDamage(func() error {
 			_, err := p.CompactBy(ctx, choose)
 			return err
