@@ -43,8 +43,8 @@ const maxRefused = 1000
 // what it could not read. If dst has something in it, it is ErrExists. Nothing in src is changed.
 // Documents keep their keys, ids and, to the second, times of expiry. Containers keep their
 // definitions and limits, which do not bound the repair. An unfinished copy stays one, and what a
-// copy has taken the place of takes no writes. Sequences, etags and times of
-// modification are new. Old versions for change feeds and positions in replicated logs
+// copy has taken the place of takes no writes. Physical partitions are new, with equal parts of the
+// throughput. Sequences, etags and times of modification are new. Old versions for change feeds and positions in replicated logs
 // are not copied. A store whose own manifest or log is damaged is refused.
 func Repair(ctx context.Context, src, dst string, o *RepairOptions) (RepairReport, error) {
 	var opts RepairOptions
@@ -103,6 +103,7 @@ type repairer struct {
 	past   salvage
 	from   *Container
 	into   *Container
+	asleep bool                  // items have times to live, and nothing expires at present
 	entry  int64                 // time of the newest entry of the partition at hand
 	made   map[uint32]*Container // by the id of the container that was read
 }
@@ -115,6 +116,10 @@ func (r *repairer) container(c *Container, to *DB) (err error) {
 			newest = at.TTL
 			def.DefaultTTL = definition.Duration(newest.Default)
 		}
+	}
+	r.asleep = def.MutableTTL && def.DefaultTTL == 0
+	if r.asleep { // until the end, so that items keep the times to live of their own
+		def.DefaultTTL = NoExpiry
 	}
 	def.Throughput, def.Replicated = 0, false
 	def.Limits.LogicalPartitionThroughput, def.Limits.LogicalPartitionBytes = 0, definition.MaxLogicalBytes
@@ -140,6 +145,11 @@ func (r *repairer) container(c *Container, to *DB) (err error) {
 	c.db.storeManifest.Unlock()
 	if err = r.into.change(func(m *manifest.Container) error { definition.TakeKeyLimits(m, &was); return nil }); err != nil {
 		return err
+	}
+	if r.asleep {
+		if err = r.into.SetDefaultTTL(r.ctx, 0); err != nil {
+			return err
+		}
 	}
 	if rate := c.Def().Throughput; rate > 0 {
 		return r.into.SetThroughput(r.ctx, rate)
@@ -182,7 +192,10 @@ func (r *repairer) write(k *item.Key, v *item.Version) (err error) {
 	o := new(WriteOptions)
 	if r.into.life.Default() != 0 && (v.Expires != 0 || !r.into.life.Follows()) {
 		if o.TTL = NoExpiry; v.Expires != 0 && v.Expires != lifetime.Never {
-			if o.TTL = time.Duration(v.Expires-r.now()) * time.Millisecond; o.TTL <= 0 {
+			o.TTL = time.Duration(v.Expires-r.now()) * time.Millisecond
+			if r.asleep {
+				o.TTL = max(o.TTL, time.Millisecond)
+			} else if o.TTL <= 0 {
 				return nil // it has expired since the partition was begun
 			}
 		}

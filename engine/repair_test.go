@@ -234,6 +234,50 @@ func TestRepairKeeps(t *testing.T) {
 	}
 }
 
+// TestRepairKeepsTimes: where nothing expires at present, since the default time to live is 0, items keep the times to
+// live of their own, by which they expire under another default.
+func TestRepairKeepsTimes(t *testing.T) {
+	ctx, opts := t.Context(), testOptions(vfs.NewMem())
+	clock := newTestClock(opts)
+	db, c := openStore(t, opts, ContainerDef{PartitionKey: []string{"/k"}, DefaultTTL: NoExpiry, MutableTTL: true})
+	for i, ttl := range []time.Duration{time.Minute, time.Hour, 0} {
+		must(t, second(c.Create(ctx, doc(fmt.Sprint(i), "a", i), &WriteOptions{TTL: ttl})))
+	}
+	it, err := c.Read(ctx, StringKey("a"), "1")
+	must(t, err)
+	must(t, c.SetDefaultTTL(ctx, 0))
+	clock.pass(10 * time.Minute)
+	to := testOptions(vfs.NewMem())
+	to.clock, to.elapsed = opts.clock, opts.elapsed
+	fixed, repaired := repairedInto(t, db, to)
+	defer fixed.Close()
+	if items, err := collectItems(repaired.ScanAll(ctx, nil)); err != nil || len(items) != 3 || repaired.Def().DefaultTTL != 0 {
+		t.Errorf("%d items, %v, with the default %v", len(items), err, repaired.Def().DefaultTTL)
+	}
+	must(t, repaired.SetDefaultTTL(ctx, NoExpiry))
+	clock.pass(time.Second)
+	if _, err := repaired.Read(ctx, StringKey("a"), "0"); !errors.Is(err, ErrNotFound) {
+		t.Errorf("an item whose time is over: %v", err)
+	}
+	if got, err := repaired.Read(ctx, StringKey("a"), "1"); err != nil || !got.Expires.Equal(it.Expires) {
+		t.Errorf("an item expires at %v, before at %v: %v", got.Expires, it.Expires, err)
+	}
+	if got, err := repaired.Read(ctx, StringKey("a"), "2"); err != nil || !got.Expires.IsZero() {
+		t.Errorf("an item without a time of its own expires at %v: %v", got.Expires, err)
+	}
+}
+
+// repairedInto repairs a store into a new one, and returns that with its container "c".
+func repairedInto(t *testing.T, from *DB, to *Options) (*DB, *Container) {
+	t.Helper()
+	db, err := Open(t.Context(), "fixed", to)
+	must(t, err)
+	must(t, second(repair(t.Context(), from, db, &RepairOptions{})))
+	c, err := db.Container("c")
+	must(t, err)
+	return db, c
+}
+
 // TestRepairIntoSomething: a repair refuses a directory that has something in it, and changes
 // nothing there, nor in the source.
 func TestRepairIntoSomething(t *testing.T) {
