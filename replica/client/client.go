@@ -239,12 +239,17 @@ func (c *Client) batch(ctx context.Context, note func(group, index uint64), cont
 			if g, err = t.reroute(ctx, container, epk); err != nil {
 				return nil, giveUp(unknown, err, last)
 			}
-			if g.ID != before && !unknown {
-				// An entry of the other group is none of this one.
-				c.newID(&cmd.ID)
-				cmd.After = g.applied.Load()
-				encoded = cmd.Append(encoded[:0])
+			if g.ID == before {
+				continue
 			}
+			// An entry of the other group is none of this one. What was carried out in that is remembered from an earlier one on.
+			if after := g.applied.Load(); unknown {
+				cmd.After = min(cmd.After, after)
+			} else {
+				c.newID(&cmd.ID)
+				cmd.After = after
+			}
+			encoded = cmd.Append(encoded[:0])
 		case errors.Is(r.Err, group.ErrNotLeader), errors.Is(r.Err, group.ErrBusy), errors.Is(r.Err, group.ErrFailed):
 			last = r.Err
 			t.refused(node, &r)

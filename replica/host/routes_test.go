@@ -131,6 +131,43 @@ func TestTokenAcrossSplit(t *testing.T) {
 	})
 }
 
+// TestLostAcrossSplit: a client has not heard of a split, and gets no answer to a write to the right half. It repeats the write there,
+// though it knows of more entries in the left half than there are in the right one.
+func TestLostAcrossSplit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, c := open(t, 1)
+		r.Steady()
+		left := r.Cluster().Groups()[0].ID
+		must(t, r.Split(left, newRight))
+		right := r.Leading(newRight).Group(newRight).Range
+		var keys [2]string // of the halves
+		for i := 0; keys[0] == "" || keys[1] == ""; i++ {
+			half, k := 0, fmt.Sprint("key", i)
+			if epk := engine.StringKey(k).EPK(); right.Contains(&epk) {
+				half = 1
+			}
+			keys[half] = k
+		}
+		write := func(key string) error {
+			_, err := c.Upsert(within(20*time.Second), "items", engine.StringKey(key), fmt.Appendf(nil, `{"id":"i","k":%q}`, key))
+			return err
+		}
+		for range 50 {
+			must(t, write(keys[0]))
+		}
+		if got := c.GroupOf("items", engine.StringKey(keys[1])); got != left {
+			t.Fatalf("the client knows of the split: %d", got)
+		}
+		r.Network().Blackhole(clientAddress, true)
+		time.AfterFunc(500*time.Millisecond, func() { r.Network().Blackhole(clientAddress, false) })
+		if err := write(keys[1]); err != nil {
+			t.Errorf("a write whose first request was lost: %v", err)
+		}
+		c.Close()
+		r.Close()
+	})
+}
+
 // TestClientAddress: a node has another address than the client's description says. The client learns it from the other nodes.
 func TestClientAddress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
