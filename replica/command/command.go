@@ -128,7 +128,7 @@ const mostTTL = uint64(math.MaxInt64 / time.Millisecond)
 
 // Append appends the encoded command to dst.
 func (c *Command) Append(dst []byte) []byte {
-	dst = append(slices.Grow(dst, c.size()), Version)
+	dst = append(slices.Grow(dst, c.Size()), Version)
 	dst = append(dst, c.ID[:]...)
 	dst = binary.BigEndian.AppendUint64(dst, uint64(c.Time.UnixMilli()))
 	dst = binary.AppendUvarint(dst, c.After)
@@ -144,8 +144,8 @@ func (c *Command) Append(dst []byte) []byte {
 	return dst
 }
 
-// size is about how long the encoded command is.
-func (c *Command) size() int {
+// Size is about how long the encoded command is.
+func (c *Command) Size() int {
 	const head, operation = timeAt + 8 + 2*binary.MaxVarintLen64, 1 + 8 + 3*binary.MaxVarintLen32
 	n := head
 	for i := range c.Batches {
@@ -153,6 +153,9 @@ func (c *Command) size() int {
 		n += head + len(b.Key.Encoded())
 		for k := range b.Operations {
 			n += operation + len(b.Operations[k].ID) + len(b.Operations[k].Body)
+			for _, e := range b.Operations[k].Edits {
+				n += operation + len(e.Path) + len(e.From) + len(e.Value)
+			}
 		}
 	}
 	return n

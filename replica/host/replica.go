@@ -85,6 +85,7 @@ type batch struct {
 	woken     bool // since ticks have passed
 	messages  []*pb.Message
 	proposals []proposal
+	bytes     int // of the proposals
 	confirms  []func(error)
 	written   []written
 	calls     []call
@@ -114,8 +115,10 @@ type reads struct {
 }
 
 const (
-	// maxInbox bounds what lies in an inbox of each kind.
-	maxInbox = 1 << 16
+	// maxInbox bounds what lies in an inbox of each kind, and maxInboxBytes the commands there: the worker may wait for the store, and
+	// clients ask again meanwhile.
+	maxInbox      = 1 << 16
+	maxInboxBytes = 64 << 20
 	// roundTicks is how long a round of reads waits for its confirmation.
 	roundTicks = 3
 	// reopenTime is how long a replica that has failed stays closed.
@@ -173,10 +176,12 @@ func (r *replica) message(m *pb.Message) {
 }
 
 func (r *replica) propose(c *command.Command, done func(group.Outcome)) bool {
+	size := c.Size()
 	return r.put(func(b *batch) bool {
-		if len(b.proposals) >= maxInbox {
+		if len(b.proposals) >= maxInbox || b.bytes >= maxInboxBytes {
 			return false
 		}
+		b.bytes += size
 		b.proposals = append(b.proposals, proposal{c, done})
 		return true
 	})
@@ -226,7 +231,7 @@ func (b *batch) any() bool {
 }
 
 func (b *batch) clear() {
-	b.woken = false
+	b.woken, b.bytes = false, 0
 	b.messages, b.proposals, b.confirms = emptied(b.messages), emptied(b.proposals), emptied(b.confirms)
 	b.written, b.calls = emptied(b.written), emptied(b.calls)
 }
