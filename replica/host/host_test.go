@@ -602,6 +602,30 @@ func (r *rig) pad(id uint64, key, text string) {
 	must(r.t, (<-done).Err)
 }
 
+// TestSnapshotOfBefore: a leader that hands over gives up the snapshot that it is sending. The next one sends its own at once.
+func TestSnapshotOfBefore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, 1)
+		r.steady()
+		id := r.cluster.Groups()[0].ID
+		r.kill(3)
+		for i := range 10 {
+			r.pad(id, fmt.Sprint("key", i), strings.Repeat("x", 64<<10))
+		}
+		time.Sleep(3 * time.Second) // until nobody waits for node 3 any more
+		for _, h := range r.hosts {
+			must(t, h.truncate(h.replicas.all()))
+		}
+		slow := r.hosts[1]
+		slow.cfg.SnapshotBytesPerSecond = 4 << 10
+		must(t, r.start(3))
+		r.until("a snapshot is under way", func() bool { return len(slow.sending) > 0 })
+		must(t, slow.Transfer(t.Context(), id, 2))
+		r.until("node 3 has a snapshot", func() bool { return r.hosts[3].log.Group(id).Base().Index > group.Bootstrap })
+		r.close()
+	})
+}
+
 // TestIdleGroupKeepsNoFiles: a group that is not written to any more does not keep the log files of the others, though
 // its log is short.
 func TestIdleGroupKeepsNoFiles(t *testing.T) {

@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"io"
 	"path"
+	"sync/atomic"
 	"time"
 
 	pb "go.etcd.io/raft/v3/raftpb"
 
 	"github.com/cleavestore/cleave/internal/vfs"
+	"github.com/cleavestore/cleave/replica/group"
 	"github.com/cleavestore/cleave/replica/transport"
 )
 
@@ -43,7 +45,7 @@ func (r *replica) sendSnapshot(m *pb.Message) {
 			if err != nil {
 				return nil, err
 			}
-			p := &paced{ctx: h.ctx, w: w, rate: h.cfg.SnapshotBytesPerSecond, begun: begun}
+			p := &paced{ctx: h.ctx, w: w, rate: h.cfg.SnapshotBytesPerSecond, begun: begun, now: &r.status.term, term: m.GetTerm()}
 			content, err := c.ExportPartition(h.ctx, partition, p)
 			size = p.sent
 			if err != nil {
@@ -81,16 +83,22 @@ func (r *replica) snapshotAt(m *pb.Message, index uint64) (*pb.Message, error) {
 	}
 }
 
-// paced is a writer with a bound of bytes in a second.
+// paced is a writer with a bound of bytes in a second. It refuses what is of an earlier term: Raft has no use for that, and neither node
+// takes part in another snapshot meanwhile.
 type paced struct {
 	ctx   context.Context
 	w     io.Writer
 	rate  int
 	begun time.Time
 	sent  int64
+	now   *atomic.Uint64 // term of the group
+	term  uint64         // of the snapshot
 }
 
 func (p *paced) Write(b []byte) (int, error) {
+	if now := p.now.Load(); now > p.term {
+		return 0, fmt.Errorf("a snapshot of term %d in term %d: %w", p.term, now, group.ErrNotLeader)
+	}
 	n, err := p.w.Write(b)
 	p.sent += int64(n)
 	ahead := time.Duration(float64(p.sent)/float64(p.rate)*float64(time.Second)) - time.Since(p.begun)
