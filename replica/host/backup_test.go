@@ -3,6 +3,7 @@ package host_test
 import (
 	"bytes"
 	"context"
+	"io"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,6 +14,21 @@ import (
 	"github.com/cleavestore/cleave/replica/serve"
 	"github.com/cleavestore/cleave/replica/transport"
 )
+
+// TestExportLeavesNothing: a node keeps nothing of an export that the client has, though the client stays.
+func TestExportLeavesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, c := open(t, 1)
+		r.Steady()
+		_, _, err := c.Export(within(time.Minute), r.Cluster().Groups()[0].ID, io.Discard)
+		must(t, err)
+		if left := r.Incoming(); len(left) > 0 {
+			t.Errorf("the nodes have %v", left)
+		}
+		c.Close()
+		r.Close()
+	})
+}
 
 // TestExportOfSplit: a group splits when a client knows its description, and before a replica exports it. The client does not take the
 // half for the whole.

@@ -42,6 +42,15 @@ func (r *Rig) SlowSyncs(d time.Duration) {
 	}
 }
 
+// Incoming returns the files of snapshots and exports that the nodes have.
+func (r *Rig) Incoming() (all []string) {
+	for _, disk := range r.r.disks {
+		names, _ := disk.List(incomingDir) // a node that was never started has no directory
+		all = append(all, names...)
+	}
+	return all
+}
+
 // OnDrop has all nodes drop containers for clients.
 func (r *Rig) OnDrop(drop func(ctx context.Context, name string, number uint64) error) {
 	for _, h := range r.r.hosts {

@@ -26,43 +26,47 @@ func (s *session) exportPart(q *protocol.Request) {
 	}
 	go func() { // not on the goroutine that reads the connection: it waits for the disk
 		defer func() { <-s.export.turn }()
-		chunk, err := s.chunk(&kept)
+		size, index, chunk, err := s.chunk(&kept)
 		if err != nil {
 			s.refuse(&kept, err)
 			return
 		}
-		e := s.export.e
-		s.answer(&kept, func(h *protocol.Head, dst []byte) []byte { return h.AppendExport(dst, uint64(e.Size), e.Index, chunk) })
+		s.answer(&kept, func(h *protocol.Head, dst []byte) []byte { return h.AppendExport(dst, size, index, chunk) })
 	}()
 }
 
-func (s *session) chunk(q *protocol.Request) ([]byte, error) {
+// chunk returns a part of the content. The last one ends the export: the node has no more use for its file.
+func (s *session) chunk(q *protocol.Request) (size, index uint64, chunk []byte, err error) {
 	x := &s.export
 	if q.Offset == 0 {
-		if x.e != nil {
-			if err := x.e.Close(); err != nil {
-				return nil, err
-			}
-			x.e = nil
+		x.close()
+		if x.e, err = s.h.Export(s.ctx, q.Group, q.Alone); err != nil {
+			return 0, 0, nil, err
 		}
-		e, err := s.h.Export(s.ctx, q.Group, q.Alone)
-		if err != nil {
-			return nil, err
-		}
-		x.group, x.e = q.Group, e
+		x.group = q.Group
 	}
 	if x.e == nil || x.group != q.Group || q.Offset > uint64(x.e.Size) {
-		return nil, fmt.Errorf("%w: group %d is not being exported, or not so long", protocol.ErrInvalid, q.Group)
+		return 0, 0, nil, fmt.Errorf("%w: group %d is not being exported, or not so long", protocol.ErrInvalid, q.Group)
 	}
-	chunk := make([]byte, min(protocol.ExportChunk, x.e.Size-int64(q.Offset)))
+	size, index = uint64(x.e.Size), x.e.Index
+	chunk = make([]byte, min(protocol.ExportChunk, size-q.Offset))
 	n, err := x.e.ReadAt(chunk, int64(q.Offset))
-	return chunk[:n], err
+	if q.Offset+uint64(n) == size {
+		x.close()
+	}
+	return size, index, chunk[:n], err
+}
+
+// close removes what was exported.
+func (x *export) close() {
+	if x.e != nil {
+		_ = x.e.Close() // the next start of the node removes it otherwise
+	}
+	x.e = nil
 }
 
 // endExport removes what is left when the connection has ended.
 func (s *session) endExport() {
 	s.export.turn <- struct{}{}
-	if s.export.e != nil {
-		_ = s.export.e.Close() // the next start of the node removes it otherwise
-	}
+	s.export.close()
 }
