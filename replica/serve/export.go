@@ -25,8 +25,8 @@ func (s *session) exportPart(q *protocol.Request) {
 		return
 	}
 	go func() { // not on the goroutine that reads the connection: it waits for the disk
-		defer func() { <-s.export.turn }()
 		size, index, chunk, err := s.chunk(&kept)
+		<-s.export.turn // a client that has the answer may ask for the next part
 		if err != nil {
 			s.refuse(&kept, err)
 			return
