@@ -69,10 +69,14 @@ func (c *Client) ExportAlone(ctx context.Context, node, id uint64, w io.Writer) 
 // says that w has got something.
 func (c *Client) exportFrom(ctx context.Context, node, id uint64, keys *partmap.Range, w io.Writer) (index uint64, begun bool, err error) {
 	c.reach(ctx, node)
-	size := uint64(0)
+	size, goesOn := uint64(0), false
 	for at := uint64(0); at == 0 || at < size; {
+		from := at
+		if goesOn {
+			from = protocol.StillExporting
+		}
 		r, _ := c.askFor(ctx, exportTime, node, protocol.Export, func(dst []byte, number uint64) []byte {
-			return protocol.AppendExport(dst, number, id, at, keys == nil)
+			return protocol.AppendExport(dst, number, id, from, keys == nil)
 		})
 		if err = errors.Join(r.err, r.Err); err != nil {
 			return 0, begun, err
@@ -81,12 +85,15 @@ func (c *Client) exportFrom(ctx context.Context, node, id uint64, keys *partmap.
 		if size, index, chunk, err = r.Export(); err != nil {
 			return 0, begun, err
 		}
+		if goesOn = at == 0 && size == 0 && len(chunk) == 0; goesOn {
+			continue
+		}
 		if len(chunk) == 0 {
 			return index, begun, fmt.Errorf("%w: an export without content", protocol.ErrInvalid)
 		}
 		if at == 0 && keys != nil {
-			if source, err := transfer.NewReader(bytes.NewReader(chunk)); err != nil {
-				return index, begun, err
+			if source, failed := transfer.NewReader(bytes.NewReader(chunk)); failed != nil {
+				return index, begun, failed
 			} else if source.Range != *keys {
 				return index, begun, fmt.Errorf("group %d on node %d: %w", id, node, errRange)
 			}
@@ -100,5 +107,6 @@ func (c *Client) exportFrom(ctx context.Context, node, id uint64, keys *partmap.
 	return index, begun, nil
 }
 
-// exportTime bounds how long a node may take for one answer: for the first one it exports everything.
+// exportTime bounds how long a node may take for one answer. Before the first part it exports everything, and tells now and then that
+// it has written more.
 const exportTime = 10 * changeTime

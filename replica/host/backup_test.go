@@ -30,6 +30,26 @@ func TestExportLeavesNothing(t *testing.T) {
 	})
 }
 
+// TestExportTakesLong: a node is longer at an export than a client waits for one answer. The client hears that it goes on.
+func TestExportTakesLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, c := open(t, 1)
+		r.Steady()
+		r.Kill(1)
+		r.Kill(2)
+		time.Sleep(10 * time.Second) // node 3 has nothing to write any more
+		r.SlowExports(3, 90*time.Second)
+		var content bytes.Buffer
+		_, err := c.ExportAlone(within(time.Hour), 3, r.Cluster().Groups()[0].ID, &content)
+		must(t, err)
+		if _, err = transfer.NewReader(&content); err != nil {
+			t.Error(err)
+		}
+		c.Close()
+		r.Close()
+	})
+}
+
 // TestExportOfSplit: a group splits when a client knows its description, and before a replica exports it. The client does not take the
 // half for the whole.
 func TestExportOfSplit(t *testing.T) {

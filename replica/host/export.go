@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"path"
+	"sync/atomic"
 	"time"
 
 	"github.com/cleavestore/cleave/engine"
@@ -27,9 +28,9 @@ const confirmTime = 10 * time.Second
 
 // Export writes the content of a group's partition to a file that Close removes. It has everything that
 // was acknowledged before the call, unless alone is set: then no leader is asked, and what the replica
-// has is written. The node has room for that, or the error of its file system is returned. Error:
-// ErrNoGroup, also if there is no leader.
-func (h *Host) Export(ctx context.Context, id uint64, alone bool) (_ *Export, err error) {
+// has is written. It counts in written how many bytes that are so far. The node has room for that, or the error of its file system is
+// returned. Error: ErrNoGroup, also if there is no leader.
+func (h *Host) Export(ctx context.Context, id uint64, alone bool, written *atomic.Int64) (_ *Export, err error) {
 	r := h.replicas.get(id)
 	if r == nil {
 		return nil, fmt.Errorf("group %d: %w", id, ErrNoGroup)
@@ -39,7 +40,7 @@ func (h *Host) Export(ctx context.Context, id uint64, alone bool) (_ *Export, er
 			return nil, err
 		}
 	}
-	return h.export(ctx, r)
+	return h.export(ctx, r, written)
 }
 
 // confirmed waits until the replica here has everything that was acknowledged before the call.
@@ -58,7 +59,19 @@ func (h *Host) confirmed(ctx context.Context, id uint64) (err error) {
 	return err
 }
 
-func (h *Host) export(ctx context.Context, r *replica) (*Export, error) {
+// counting counts what is written.
+type counting struct {
+	io.Writer
+	written *atomic.Int64
+}
+
+func (c *counting) Write(p []byte) (int, error) {
+	n, err := c.Writer.Write(p)
+	c.written.Add(int64(n))
+	return n, err
+}
+
+func (h *Host) export(ctx context.Context, r *replica, written *atomic.Int64) (*Export, error) {
 	c, err := h.db.Container(r.def.Container)
 	if err != nil {
 		return nil, err
@@ -68,7 +81,7 @@ func (h *Host) export(ctx context.Context, r *replica) (*Export, error) {
 	if err != nil {
 		return nil, err
 	}
-	content, err := c.ExportPartition(ctx, engine.PartitionID(r.status.partition.Load()), io.NewOffsetWriter(f, 0))
+	content, err := c.ExportPartition(ctx, engine.PartitionID(r.status.partition.Load()), &counting{io.NewOffsetWriter(f, 0), written})
 	if err = errors.Join(err, f.Close()); err == nil {
 		e.Index = content.Index
 		e.file, err = h.fs.Open(e.name)

@@ -51,6 +51,16 @@ func (r *Rig) Incoming() (all []string) {
 	return all
 }
 
+// SlowExports has each write of an export of a node take some time.
+func (r *Rig) SlowExports(node uint64, d time.Duration) {
+	r.r.faulty[node].SetHook(func(c vfs.Call) error {
+		if c.Op == vfs.OpWrite && strings.HasPrefix(c.Name, incomingDir+"/") {
+			time.Sleep(d)
+		}
+		return nil
+	})
+}
+
 // OnDrop has all nodes drop containers for clients.
 func (r *Rig) OnDrop(drop func(ctx context.Context, name string, number uint64) error) {
 	for _, h := range r.r.hosts {

@@ -30,7 +30,8 @@
 //	                      of routes:  n × (node | address) | n × (length | group, as package topology has it) |
 //	                                  n × number of a container that was dropped
 //	                      of change:  id of the replica that was added, else 0
-//	                      of export:  size | index | content from the offset on
+//	                      of export:  size | index | content from the offset on; size 0: the node is still at it, and the
+//	                                  client asks again, with the highest offset that there is
 //	                      of query:   done (1) | n × (etag (8), 0: of no item | length | result) |
 //	                                  continuation | short one | documents read | bytes of them | charge
 //	                      of changes: more (1) | position | charge | n × (partition key | sequence | item)

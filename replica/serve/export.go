@@ -2,6 +2,8 @@ package serve
 
 import (
 	"fmt"
+	"sync/atomic"
+	"time"
 
 	"github.com/cleavestore/cleave/replica/group"
 	"github.com/cleavestore/cleave/replica/host"
@@ -10,10 +12,17 @@ import (
 
 // export is what a connection has exported: one group at a time.
 type export struct {
-	turn  chan struct{} // held while it is used
-	group uint64
-	e     *host.Export // nil: there is none
+	turn    chan struct{} // held while it is used
+	group   uint64
+	going   chan struct{} // closed when the export that is under way has ended; nil: none is
+	e       *host.Export  // nil: there is none
+	err     error         // why there is none
+	written atomic.Int64  // bytes, by the export that is under way
+	told    int64         // of these, when the client was last told that it is
 }
+
+// exportEvery is how often a client is told that an export is under way, if that has written something. It waits for twice as long.
+const exportEvery = 100 * time.Second
 
 // exportPart answers with a part of the content of a group.
 func (s *session) exportPart(q *protocol.Request) {
@@ -38,14 +47,23 @@ func (s *session) exportPart(q *protocol.Request) {
 // chunk returns a part of the content. The last one ends the export: the node has no more use for its file.
 func (s *session) chunk(q *protocol.Request) (size, index uint64, chunk []byte, err error) {
 	x := &s.export
-	if q.Offset == 0 {
-		x.close()
-		if x.e, err = s.h.Export(s.ctx, q.Group, q.Alone); err != nil {
+	switch {
+	case q.Offset == 0:
+		if err = s.beginExport(q); err != nil {
 			return 0, 0, nil, err
 		}
-		x.group = q.Group
+	case q.Offset == protocol.StillExporting:
+		q.Offset = 0
 	}
-	if x.e == nil || x.group != q.Group || q.Offset > uint64(x.e.Size) {
+	if x.going != nil && x.group == q.Group && q.Offset == 0 {
+		if !x.await() {
+			return 0, 0, nil, nil
+		}
+		if x.err != nil {
+			return 0, 0, nil, x.err
+		}
+	}
+	if x.going != nil || x.e == nil || x.group != q.Group || q.Offset > uint64(x.e.Size) {
 		return 0, 0, nil, fmt.Errorf("%w: group %d is not being exported, or not so long", protocol.ErrInvalid, q.Group)
 	}
 	size, index = uint64(x.e.Size), x.e.Index
@@ -55,6 +73,45 @@ func (s *session) chunk(q *protocol.Request) (size, index uint64, chunk []byte, 
 		x.close()
 	}
 	return size, index, chunk[:n], err
+}
+
+// beginExport begins the export of a group.
+func (s *session) beginExport(q *protocol.Request) error {
+	x := &s.export
+	if x.going != nil {
+		select {
+		case <-x.going: // the client has not waited for it
+		default:
+			return fmt.Errorf("another export of this client is under way: %w", group.ErrBusy)
+		}
+	}
+	x.close()
+	going := make(chan struct{})
+	x.group, x.going, x.told = q.Group, going, 0
+	x.written.Store(0)
+	go func() {
+		defer close(going)
+		x.e, x.err = s.h.Export(s.ctx, q.Group, q.Alone, &x.written)
+	}()
+	return nil
+}
+
+// await waits until the export that is under way has ended. False: it has not, and the client is to be told so.
+func (x *export) await() bool {
+	tick := time.NewTicker(exportEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-x.going:
+			x.going = nil
+			return true
+		case <-tick.C:
+			if n := x.written.Load(); n > x.told {
+				x.told = n
+				return false
+			}
+		}
+	}
 }
 
 // close removes what was exported.
@@ -68,5 +125,8 @@ func (x *export) close() {
 // endExport removes what is left when the connection has ended.
 func (s *session) endExport() {
 	s.export.turn <- struct{}{}
+	if s.export.going != nil {
+		<-s.export.going
+	}
 	s.export.close()
 }
