@@ -478,7 +478,7 @@ func (h *Host) closeStores() error {
 }
 
 // Close hands leaderships over, for at most two seconds, and closes the node. What was
-// proposed and not answered gets group.ErrUnknown.
+// proposed and not answered gets group.ErrUnknown. A snapshot that is being installed is given up.
 func (h *Host) Close() error {
 	if h.closing.Swap(true) {
 		return ErrClosed
@@ -489,6 +489,7 @@ func (h *Host) Close() error {
 		}
 		time.Sleep(h.cfg.Tick / 4)
 	}
+	h.cancel() // the network waits for an installation
 	h.net.Close()
 	h.halt()
 	for _, r := range h.replicas.all() {

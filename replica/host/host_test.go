@@ -436,44 +436,6 @@ func TestReadsWithoutLeader(t *testing.T) {
 	})
 }
 
-// TestInboxBytes: commands for a group whose worker waits do not take more and more memory. The client is told that they are too many.
-func TestInboxBytes(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, 1)
-		r.steady()
-		h, id := r.hosts[1], r.cluster.Groups()[0].ID
-		going := make(chan struct{})
-		h.replicas.get(id).do(func() { <-going })
-		synctest.Wait()
-		_, after := h.Leader(id)
-		ops := []command.Operation{{Kind: command.Upsert, Body: make([]byte, 1<<20)}} // no JSON, so it is refused when the worker comes to it
-		taken, outcomes := 0, make(chan error, 200)
-		for range cap(outcomes) {
-			c := &command.Command{After: after, Batches: []command.Batch{{Key: engine.StringKey(r.keyIn(0)), Operations: ops}}}
-			rand.Read(c.ID[:])
-			h.Propose(id, c, func(o group.Outcome) { outcomes <- o.Err })
-			select {
-			case err := <-outcomes:
-				if !errors.Is(err, group.ErrBusy) {
-					t.Fatal(err)
-				}
-			default:
-				taken++
-			}
-		}
-		if taken > maxInboxBytes>>20 || taken == 0 {
-			t.Errorf("%d MiB of commands wait", taken)
-		}
-		close(going)
-		for range taken {
-			if err := <-outcomes; !errors.Is(err, engine.ErrInvalid) && !errors.Is(err, group.ErrBusy) {
-				t.Error(err)
-			}
-		}
-		r.close()
-	})
-}
-
 // TestStalledDisk: a node whose Raft log takes long for a sync gives its leaderships away.
 func TestStalledDisk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -600,30 +562,6 @@ func (r *rig) pad(id uint64, key, text string) {
 	done := make(chan group.Outcome, 1)
 	h.Propose(id, &c, func(o group.Outcome) { done <- o })
 	must(r.t, (<-done).Err)
-}
-
-// TestSnapshotOfBefore: a leader that hands over gives up the snapshot that it is sending. The next one sends its own at once.
-func TestSnapshotOfBefore(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, 1)
-		r.steady()
-		id := r.cluster.Groups()[0].ID
-		r.kill(3)
-		for i := range 10 {
-			r.pad(id, fmt.Sprint("key", i), strings.Repeat("x", 64<<10))
-		}
-		time.Sleep(3 * time.Second) // until nobody waits for node 3 any more
-		for _, h := range r.hosts {
-			must(t, h.truncate(h.replicas.all()))
-		}
-		slow := r.hosts[1]
-		slow.cfg.SnapshotBytesPerSecond = 4 << 10
-		must(t, r.start(3))
-		r.until("a snapshot is under way", func() bool { return len(slow.sending) > 0 })
-		must(t, slow.Transfer(t.Context(), id, 2))
-		r.until("node 3 has a snapshot", func() bool { return r.hosts[3].log.Group(id).Base().Index > group.Bootstrap })
-		r.close()
-	})
 }
 
 // TestIdleGroupKeepsNoFiles: a group that is not written to any more does not keep the log files of the others, though

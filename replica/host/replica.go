@@ -447,7 +447,7 @@ func (r *replica) write(a *group.Append) {
 	defer close(stop)
 	r.h.workers.Go(func() { r.h.work(stop) })
 	begun := time.Now()
-	if err := r.g.Write(context.Background(), a); err != nil {
+	if err := r.g.Write(r.h.ctx, a); err != nil {
 		r.check(err)
 		return
 	}
