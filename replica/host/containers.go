@@ -168,13 +168,9 @@ func (h *Host) CreateEverywhere(ctx context.Context, t cluster.Container) error 
 // createLogs makes the logs of those of some groups that begin on this node. The manifest of
 // the log names each group that this node has or has had, so one that it does not name is new here.
 func (h *Host) createLogs(some []cluster.Group) error {
+	var firsts []raftlog.First
 	for _, g := range h.mine(some) {
-		if h.log.Group(g.ID) != nil {
-			continue
-		}
-		if _, err := h.log.Create(g.ID, h.cfg.Node, group.FirstBase(g.Replicas, window)); err != nil && !errors.Is(err, raftlog.ErrRemoved) {
-			return err
-		}
+		firsts = append(firsts, raftlog.First{Group: g.ID, Replica: h.cfg.Node, Base: group.FirstBase(g.Replicas, window)})
 	}
-	return nil
+	return h.log.CreateAll(firsts)
 }

@@ -22,10 +22,10 @@ func TestAddFails(t *testing.T) {
 		r := newRig(t, 1)
 		r.steady()
 		orders := cluster.Container{Name: "orders", PartitionKey: []string{"/k"}, Partitions: 3, Number: cluster.FirstNumber, Nodes: []uint64{1, 2, 3}}
-		made := 0
+		full, manifests := true, 0
 		r.faulty[1].SetHook(func(c vfs.Call) error {
 			if c.Op == vfs.OpCreate && strings.HasPrefix(c.Name, logDir+"/MANIFEST") {
-				if made++; made > 1 {
+				if manifests++; full {
 					return syscall.ENOSPC
 				}
 			}
@@ -34,9 +34,13 @@ func TestAddFails(t *testing.T) {
 		if err := r.hosts[1].AddContainer(t.Context(), orders); !errors.Is(err, fault.ErrDiskFull) {
 			t.Fatal("on a full disk: ", err)
 		}
-		r.faulty[1].SetHook(nil)
+		full, manifests = false, 0
 		for id := uint64(1); id <= 3; id++ {
 			must(t, r.hosts[id].AddContainer(t.Context(), orders))
+		}
+		r.faulty[1].SetHook(nil)
+		if manifests != 1 { // the node makes no other replica meanwhile
+			t.Errorf("the logs of 3 groups took %d manifests", manifests)
 		}
 		r.kill(3)
 		for i := range uint64(3) {

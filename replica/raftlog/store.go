@@ -275,22 +275,54 @@ func (s *Store) noteLocked(added ...*Group) error {
 // when Create returns. replica is the id that no other replica of the group has ever had. Errors: fault.ErrExists;
 // ErrRemoved for an id that Remove has ended.
 func (s *Store) Create(id, replica uint64, b Base) (*Group, error) {
+	s.noting.Lock()
+	defer s.noting.Unlock()
+	g, err := s.prepare(id, replica, b)
+	if err == nil {
+		err = s.add(g)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return g, nil
+}
+
+// First is what the log of a group begins with, as Create has it.
+type First struct {
+	Group, Replica uint64
+	Base           Base
+}
+
+// CreateAll is Create for many groups at once. It leaves out those whose logs are there, and replicas that Remove has ended.
+func (s *Store) CreateAll(firsts []First) error {
+	s.noting.Lock()
+	defer s.noting.Unlock()
+	var made []*Group
+	for i := range firsts {
+		g, err := s.prepare(firsts[i].Group, firsts[i].Replica, firsts[i].Base)
+		if err == nil {
+			made = append(made, g)
+		} else if !errors.Is(err, fault.ErrExists) && !errors.Is(err, ErrRemoved) {
+			return err
+		}
+	}
+	return s.add(made...)
+}
+
+// prepare makes a group, which add adds. noting is held until then.
+func (s *Store) prepare(id, replica uint64, b Base) (*Group, error) {
 	if replica == 0 {
 		return nil, fmt.Errorf("group %d: a replica has an id", id)
 	}
 	if b.ConfState == nil {
 		b.ConfState = new(pb.ConfState)
 	}
-	s.noting.Lock()
-	defer s.noting.Unlock()
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	if slices.Contains(s.mu.manifest.removed, replicaOf{id, replica}) {
-		s.mu.Unlock()
 		return nil, fmt.Errorf("group %d, replica %d: %w", id, replica, ErrRemoved)
 	}
-	at, found := slices.BinarySearchFunc(s.mu.groups, id, byID)
-	if found {
-		s.mu.Unlock()
+	if _, found := slices.BinarySearchFunc(s.mu.groups, id, byID); found {
 		return nil, fmt.Errorf("group %d: %w", id, fault.ErrExists)
 	}
 	b.ConfState = proto.CloneOf(b.ConfState)
@@ -299,20 +331,28 @@ func (s *Store) Create(id, replica uint64, b Base) (*Group, error) {
 		g.mu.hard = hardState{term: b.Term, commit: b.Index}
 	}
 	s.mu.manifest.nextStream++ // also if nothing comes of it
-	s.mu.Unlock()
-	// The group is not there before the manifest names it: a start ignores the records of one that it does not name.
-	if err := s.noteLocked(g); err != nil {
-		return nil, err
+	return g, nil
+}
+
+// add adds groups, durably.
+func (s *Store) add(made ...*Group) error {
+	if len(made) == 0 {
+		return nil
+	}
+	// A group is not there before the manifest names it: a start ignores the records of one that it does not name.
+	if err := s.noteLocked(made...); err != nil {
+		return err
 	}
 	s.mu.Lock()
-	s.mu.groups = slices.Insert(s.mu.groups, at, g)
+	s.mu.groups = slices.Concat(s.mu.groups, made)
+	slices.SortFunc(s.mu.groups, func(a, b *Group) int { return cmp.Compare(a.id, b.id) })
 	s.mu.Unlock()
 	groups := s.Groups()
 	s.divide(len(groups))
 	for _, other := range groups { // also those that nobody appends to
 		other.shrink()
 	}
-	return g, nil
+	return nil
 }
 
 // divide gives each of some groups its part of the memory.
