@@ -50,9 +50,15 @@ func CheckComputed(text string) (members []string, err error) {
 }
 
 // binds says whether a source of a subquery, or of one below it, has this name.
-func binds(q *syntax.Query, name string) (found bool) {
-	q.EachSource(func(s *syntax.Source) { found = found || s.Name == name || s.Query != nil && binds(s.Query, name) })
+func binds(q *syntax.Query, name string) bool {
+	found := names(q, name)
 	q.Exprs(func(e syntax.Expr) { found = found || rebinds(e, name) })
+	return found
+}
+
+// names says whether a source of a query, or of one in its sources, has this name.
+func names(q *syntax.Query, name string) (found bool) {
+	q.EachSource(func(s *syntax.Source) { found = found || s.Name == name || s.Query != nil && names(s.Query, name) })
 	return found
 }
 
@@ -61,7 +67,7 @@ func rebinds(e syntax.Expr, name string) (found bool) {
 	syntax.Walk(e, func(e syntax.Expr) bool {
 		sub, ok := e.(*syntax.Sub)
 		found = found || ok && binds(sub.Q, name)
-		return !found
+		return !found && !ok // binds has looked at what is in a subquery
 	})
 	return found
 }

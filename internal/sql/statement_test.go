@@ -229,6 +229,25 @@ func TestComputedProperties(t *testing.T) {
 	}
 }
 
+// TestComputedInDeepSubqueries: the time that it takes to put a computed property in does not double with each level of
+// subqueries.
+func TestComputedInDeepSubqueries(t *testing.T) {
+	o := Options{Computed: map[string]string{"low": "SELECT VALUE LOWER(d.name) FROM d"}}
+	inner, source := "c.low", "c.low"
+	for range 60 {
+		inner = "(SELECT VALUE " + inner + ")"
+	}
+	for range 40 {
+		source = "(SELECT VALUE x FROM (SELECT VALUE " + source + ") x)"
+	}
+	for _, e := range []string{inner, source} {
+		got, err := results(t, "SELECT VALUE "+e+" FROM c", o, `{"name":"A"}`)
+		if err != nil || !slices.Equal(got, []string{`"a"`}) {
+			t.Errorf("%.40s: %v, error %v", e, got, err)
+		}
+	}
+}
+
 // TestUDF: functions of users are called with values, and their errors end the query.
 func TestUDF(t *testing.T) {
 	broken := errors.New("broken")
