@@ -118,10 +118,9 @@ type Evaluator struct {
 	// Wanted are the wanted values of the document that Match or Select has seen
 	// last, valid as long as it is; of a path of several values the last one.
 	Wanted []jsondoc.Value
-	// Err is why a Computed condition could not be tested. What Match returns then has no
-	// meaning.
+	// Err is why a condition could not be tested. What Match returns then has no meaning.
 	Err error
-	// Ctx ends the test of Computed conditions; nil: nothing does.
+	// Ctx ends the test of a document, with its error in Err; nil: nothing does.
 	Ctx context.Context
 	// Seq is the sequence of the document's version, which Computed conditions may ask for. Who
 	// tests such conditions sets it before each Match.
@@ -130,6 +129,7 @@ type Evaluator struct {
 	p       *Program
 	results []truth
 	text    []byte
+	looked  int      // bytes that conditions have looked at since Ctx was asked
 	testers []Tester // of Computed conditions, by leaf
 	visit   func(slot int, v jsondoc.Value)
 }
@@ -154,6 +154,9 @@ func (e *Evaluator) Match(doc []byte) bool {
 	copy(e.results, e.p.unmet)
 	clear(e.Wanted)
 	e.p.selector.Select(doc, e.visit)
+	if e.Err != nil {
+		return false
+	}
 	if len(e.p.computed) > 0 {
 		return e.matchComputed(doc)
 	}
@@ -209,6 +212,9 @@ func (n *node) without(results []truth) truth {
 func (e *Evaluator) value(at int, v jsondoc.Value) {
 	s := &e.p.slots[at]
 	for _, leaf := range s.leaves {
+		if !e.look(&v) {
+			break
+		}
 		r := undefined
 		if leaf < 0 {
 			leaf = ^leaf
@@ -225,6 +231,28 @@ func (e *Evaluator) value(at int, v jsondoc.Value) {
 	}
 }
 
+// Testing a value takes about as long as looking at testBytes, and at the bytes of the value. Ctx is asked each askBytes.
+const (
+	testBytes = 64
+	askBytes  = 64 << 10
+)
+
+// look counts a value that is tested; false: the test of the document must end.
+func (e *Evaluator) look(v *jsondoc.Value) bool {
+	e.looked += testBytes + len(v.Text)
+	return e.looked < askBytes || e.ask()
+}
+
+func (e *Evaluator) ask() bool {
+	if e.Err == nil && e.Ctx != nil {
+		e.Err = e.Ctx.Err()
+	}
+	if e.Err == nil {
+		e.looked = 0
+	}
+	return e.Err == nil
+}
+
 // test applies a predicate to a value.
 func (e *Evaluator) test(f *Filter, v *jsondoc.Value) truth {
 	switch f.Op {
@@ -237,6 +265,9 @@ func (e *Evaluator) test(f *Filter, v *jsondoc.Value) truth {
 	case In:
 		r := no
 		for i := range f.Values {
+			if !e.look(v) {
+				return undefined
+			}
 			order, ok := compare(v, &f.Values[i], &e.text)
 			if ok && order == 0 {
 				return yes

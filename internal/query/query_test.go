@@ -2,7 +2,9 @@ package query_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"errors"
 	"maps"
 	"reflect"
 	"slices"
@@ -41,6 +43,35 @@ func TestMatch(t *testing.T) {
 			if got := simple.Match(doc); got != want {
 				t.Fatalf("%s, simplified %s\n%s\ngot %v, want %v", f, f.Simplify(), doc, got, want)
 			}
+		}
+	}
+}
+
+// TestLongConditionsEnd: what many conditions, or one with many values, look at in a document ends with the context.
+func TestLongConditionsEnd(t *testing.T) {
+	leaf := func(op query.Op, path string, values ...any) *query.Filter {
+		f, err := query.Leaf(op, path, values...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return f
+	}
+	texts := &query.Filter{Op: query.Or}
+	var values []any
+	for i := range 1000 {
+		texts.Sub = append(texts.Sub, leaf(query.Contains, "/s", strings.Repeat("y", i+1)))
+		values = append(values, i+2)
+	}
+	doc := []byte(`{"a":[` + strings.Repeat("1,", 999) + `1],"s":"` + strings.Repeat("x", 1<<12) + `"}`)
+	for _, f := range []*query.Filter{texts, leaf(query.In, "/a/[]", values...)} {
+		e := query.Compile(f, nil).Evaluator()
+		e.Ctx = &randtest.AskedContext{Context: t.Context(), Left: 10}
+		if e.Match(doc); !errors.Is(e.Err, context.Canceled) {
+			t.Errorf("%.40s: error %v, want that of the context", f, e.Err)
+		}
+		e = query.Compile(f, []query.Path{{{Name: "s"}}}).Evaluator()
+		if e.Ctx = t.Context(); e.Match(doc) || e.Err != nil || len(e.Wanted[0].Text) != 1<<12+2 {
+			t.Errorf("%.40s: it matches, or error %v", f, e.Err)
 		}
 	}
 }
