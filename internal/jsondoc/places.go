@@ -8,7 +8,8 @@ type places []place
 type place struct {
 	slot     int32 // of the path that ends here; -1: none does
 	members  []branch
-	elements int32 // place of the elements of an array here; offPath: not wanted
+	byName   map[string]int32 // of members, if there are many
+	elements int32            // place of the elements of an array here; offPath: not wanted
 }
 
 // branch is a member of an object that paths lead through.
@@ -17,6 +18,9 @@ type branch struct {
 	hash  uint64 // hashName(name)
 	place int32
 }
+
+// manyMembers is from how many members on it is faster to look a name up than to compare it with all.
+const manyMembers = 32
 
 // offPath stands for a place to which no path leads.
 const offPath = -1
@@ -37,14 +41,32 @@ func (s *places) follow(at int32, step Step) int32 {
 		if known := p.member([]byte(step.Name)); known != offPath {
 			return known
 		}
-		p.members = append(p.members, branch{step.Name, hashName([]byte(step.Name)), next})
+		p.add(branch{step.Name, hashName([]byte(step.Name)), next})
 	}
 	*s = append(*s, emptyPlace)
 	return next
 }
 
+// add adds a member.
+func (p *place) add(b branch) {
+	if p.members = append(p.members, b); len(p.members) == manyMembers {
+		p.byName = make(map[string]int32)
+		for _, m := range p.members {
+			p.byName[m.name] = m.place
+		}
+	} else if p.byName != nil {
+		p.byName[b.name] = b.place
+	}
+}
+
 // member returns the place of a member.
 func (p *place) member(name []byte) int32 {
+	if p.byName != nil {
+		if at, ok := p.byName[string(name)]; ok {
+			return at
+		}
+		return offPath
+	}
 	for i := range p.members {
 		if b := &p.members[i]; b.name == string(name) {
 			return b.place

@@ -46,6 +46,26 @@ func TestSelect(t *testing.T) {
 	}
 }
 
+// TestSelectMany: many paths are found as few are, in time that does not grow with their number.
+func TestSelectMany(t *testing.T) {
+	var names, members []string
+	for i := range 10_000 {
+		names = append(names, fmt.Sprintf("/m%05d", i))
+	}
+	for i := range 50_000 { // those that are wanted come last
+		members = append(members, fmt.Sprintf(`"m%05d":%[1]d`, 49_999-i))
+	}
+	n := 0
+	NewSelector(paths(t, names...)).Select([]byte("{"+strings.Join(members, ",")+"}"), func(slot int, v Value) {
+		if n++; string(v.Text) != fmt.Sprint(slot) {
+			t.Fatalf("path %d leads to %s", slot, v.Text)
+		}
+	})
+	if n != len(names) {
+		t.Errorf("%d values, want %d", n, len(names))
+	}
+}
+
 func TestPathText(t *testing.T) {
 	for _, text := range []string{"/a", "/a/b c/é", "/t/[]/x", `/"a/b"/c`, `/"[]"/[]`, `/""`, `/"\"q"`} {
 		p := paths(t, text)[0]
