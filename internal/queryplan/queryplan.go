@@ -256,7 +256,7 @@ func (r *rewriter) ordered(out *syntax.Query) {
 	// The placeholder is no expression: it is put in as a name, and then replaced.
 	name := "filter_"
 	for text := out.String(); strings.Contains(text, name); {
-		name += "_"
+		name += name // twice as long, so that few do until it is longer than the text
 	}
 	mark := &syntax.Ident{Name: name}
 	if out.Where == nil {

@@ -73,6 +73,14 @@ func TestForms(t *testing.T) {
 	}
 }
 
+// TestLongName: a query with a long name like that of the placeholder has a plan at once.
+func TestLongName(t *testing.T) {
+	p, err := Of("SELECT * FROM c ORDER BY c.filter"+strings.Repeat("_", 400_000), nil)
+	if err != nil || !strings.Contains(p.Info.RewrittenQuery, " WHERE ("+FilterPlaceholder+") ") {
+		t.Errorf("no placeholder, error %v", err)
+	}
+}
+
 // TestLargestLimit: what is sent to each partition is a query, also if OFFSET and LIMIT are as large as
 // they can be.
 func TestLargestLimit(t *testing.T) {
