@@ -153,6 +153,10 @@ func TestTooLarge(t *testing.T) {
 		"SELECT VALUE [" + list(40, "CONTAINS(c.z, 'y')") + "] FROM c":                                     1,
 		"SELECT VALUE LENGTH(x.z) FROM (SELECT c.z AS z FROM c JOIN i IN c.a) AS x":                        40,
 		"SELECT VALUE LENGTH(x.z) FROM c JOIN (SELECT c.z AS z, i AS i FROM i IN c.b ORDER BY i ASC) AS x": 20,
+		"SELECT VALUE 1 FROM c JOIN i IN c.a WHERE CONCAT(c.z, TOSTRING(i)) = 'y'":                         0,
+		"SELECT VALUE CONCAT(c.z, TOSTRING(i)) = 'y' ? 1 : undefined FROM c JOIN i IN c.a":                 0,
+		"SELECT DISTINCT VALUE LENGTH(CONCAT(c.z, TOSTRING(i))) FROM c JOIN i IN c.a":                      1,
+		"SELECT VALUE SUM(LENGTH(CONCAT(c.z, TOSTRING(i)))) FROM c JOIN i IN c.a":                          1,
 	} {
 		if got, err := run(t, text, doc); err != nil || len(got) != results {
 			t.Errorf("%.60s: %d results, error %v", text, len(got), err)

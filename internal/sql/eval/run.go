@@ -131,7 +131,9 @@ func (p *plan) appendOrder(f *Frame, dst []byte) []byte {
 func (p *plan) rows(f *Frame, i int, visit func() bool) bool {
 	if i == len(p.sources) {
 		if p.where != nil {
-			if b, ok := p.where(f).Bool(); !ok || !b {
+			made := f.env.Made()
+			b, ok := p.where(f).Bool()
+			if f.env.Drop(f.env.Made() - made); !ok || !b {
 				return f.env.Err() == nil
 			}
 		}
@@ -187,11 +189,13 @@ func (p *plan) run(f *Frame, emit func(value.Value) bool) {
 		v := p.result(f)
 		made = f.env.Made() - made // until v is given: who keeps it counts its size
 		if !v.Defined() || f.env.Err() != nil {
+			f.env.Drop(made)
 			return f.env.Err() == nil
 		}
 		if p.distinct {
 			key := string(v.AppendKey(nil))
 			if seen[key] {
+				f.env.Drop(made)
 				return true
 			}
 			if seen[key] = true; !f.env.Grow(len(key) + 64) {
@@ -213,8 +217,9 @@ func (p *plan) run(f *Frame, emit func(value.Value) bool) {
 	} else {
 		g := newGroups(p.group)
 		p.rows(f, 0, func() bool {
-			n := g.bytes
+			made, n := f.env.Made(), g.bytes
 			g.add(f, false)
+			f.env.Drop(f.env.Made() - made) // but for what groups keep
 			return f.env.Grow(int(g.bytes - n))
 		})
 		if f.env.Err() != nil {
