@@ -166,6 +166,9 @@ func (e *Evaluator) Match(doc []byte) bool {
 // matchComputed is Match where the values at paths are tested already. It tests Computed
 // conditions only if the others do not suffice.
 func (e *Evaluator) matchComputed(doc []byte) bool {
+	if e.p.root.eval(e.results) == yes {
+		return true // whatever they are
+	}
 	if e.p.root.without(e.results) == no {
 		return false
 	}

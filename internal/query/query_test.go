@@ -76,6 +76,38 @@ func TestLongConditionsEnd(t *testing.T) {
 	}
 }
 
+// failing is a condition that cannot be tested.
+type failing struct{}
+
+func (failing) String() string { return "failing" }
+
+func (failing) Tester() query.Tester {
+	return func(context.Context, []byte, uint64) (is, defined bool, err error) {
+		return true, true, errors.New("failed")
+	}
+}
+
+// TestComputedSpared: a computed condition is tested only where the others do not decide.
+func TestComputedSpared(t *testing.T) {
+	one, err := query.Leaf(query.Eq, "/a", 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	computed := &query.Filter{Op: query.Computed, Cond: failing{}}
+	not := &query.Filter{Op: query.Not, Sub: []*query.Filter{computed}}
+	for op, doc := range map[query.Op]string{query.Or: `{"a":1}`, query.And: `{"a":2}`} {
+		for _, other := range []*query.Filter{computed, not} {
+			e := query.Compile(&query.Filter{Op: op, Sub: []*query.Filter{other, one}}, nil).Evaluator()
+			if is := e.Match([]byte(doc)); is != (op == query.Or) || e.Err != nil {
+				t.Errorf("op %d with %s: %v, error %v", op, other, is, e.Err)
+			}
+			if e.Match([]byte(`{"a":3}`)); op == query.Or && e.Err == nil {
+				t.Error("a condition that decides is not tested")
+			}
+		}
+	}
+}
+
 // TestSelect compares projections, groups and aggregates with the reference.
 func TestSelect(t *testing.T) {
 	d := newDraw(t)
