@@ -93,7 +93,10 @@ func (db *DB) createContainer(ctx context.Context, name string, def ContainerDef
 	}
 	defer call.Leave()
 	in := def.inner()
-	if err = in.Check(name); err != nil {
+	if err = definition.CheckPatterns(in.Index); err == nil {
+		err = in.Check(name)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
 	if _, err = in.Compile(); err != nil {

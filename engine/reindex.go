@@ -63,7 +63,10 @@ func (c *Container) SetIndexPolicy(ctx context.Context, p IndexPolicy) (*IndexJo
 	}
 	defer call.Leave()
 	def := c.def.inner()
-	policy, err := def.CompileIndex(index.Policy(p))
+	var policy *index.Compiled
+	if err = definition.CheckPatterns(index.Policy(p)); err == nil {
+		policy, err = def.CompileIndex(index.Policy(p))
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%w: container %q: %w", ErrInvalid, c.name, err)
 	}

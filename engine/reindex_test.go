@@ -112,6 +112,16 @@ func TestIndexPolicyRefused(t *testing.T) {
 	if _, err := c.SetIndexPolicy(ctx, bad); !errors.Is(err, ErrInvalid) {
 		t.Errorf("a bad policy: %v", err)
 	}
+	large := IndexAll()
+	for i := range 10_000 {
+		large.Exclude = append(large.Exclude, fmt.Sprintf("/m%d/?", i))
+	}
+	if _, err := c.SetIndexPolicy(ctx, large); !errors.Is(err, ErrInvalid) {
+		t.Errorf("a policy of 10,001 patterns: %v", err)
+	}
+	if _, err := db.CreateContainer(ctx, "l", ContainerDef{PartitionKey: []string{"/k"}, Index: large}); !errors.Is(err, ErrInvalid) {
+		t.Errorf("a container with a policy of 10,001 patterns: %v", err)
+	}
 	job, err := c.SetIndexPolicy(ctx, IndexAll())
 	if err != nil || job.Wait(ctx) != nil {
 		t.Errorf("a container without files: %v", err)

@@ -39,8 +39,9 @@ const (
 	defaultPartitionRU      = 10_000
 	MaxPartitions           = 1 << 16 // physical partitions of a container
 	maxNameBytes            = 255
-	maxRate                 = 1e9 // RU/s, of one partition
-	NoExpiry                = -1  // as DefaultTTL: only items with a time to live of their own expire
+	maxPatterns             = 10_000 // of an index policy
+	maxRate                 = 1e9    // RU/s, of one partition
+	NoExpiry                = -1     // as DefaultTTL: only items with a time to live of their own expire
 	MaxLogicalBytes         = 1 << 62
 	opaqueKey               = "/key" // the path that stands for the key of an opaque container
 	leastTTL, leastRetained = time.Millisecond, time.Second
@@ -294,6 +295,15 @@ func (d *Def) CompileIndex(p index.Policy) (*index.Compiled, error) {
 		return nil, errors.New("index policy: documents of an opaque container are not read")
 	}
 	return c, nil
+}
+
+// CheckPatterns returns an error for an index policy with more patterns than one that is set may have. What a store has
+// already may have more.
+func CheckPatterns(p index.Policy) error {
+	if n := len(p.Include) + len(p.Exclude); n > maxPatterns {
+		return fmt.Errorf("index policy: it has %d patterns, at most %d are possible", n, maxPatterns)
+	}
+	return nil
 }
 
 // compileUnique makes the unique keys ready; nil: there are none.

@@ -2,6 +2,7 @@ package definition
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"reflect"
 	"strings"
@@ -164,6 +165,24 @@ func TestCompile(t *testing.T) {
 	d = Def{PartitionKey: []string{"a"}}
 	if _, err = d.Compile(); err == nil {
 		t.Error("a path without a slash is taken")
+	}
+}
+
+// TestManyPatterns: an index policy with more patterns than one that is set may have is good in a store that has it.
+func TestManyPatterns(t *testing.T) {
+	d := Def{PartitionKey: []string{"/k"}}
+	for i := range maxPatterns {
+		d.Index.Include = append(d.Index.Include, fmt.Sprintf("/m%d/?", i))
+	}
+	if err := CheckPatterns(d.Index); err != nil {
+		t.Error(err)
+	}
+	d.Index.Exclude = []string{"/*"}
+	if err := CheckPatterns(d.Index); err == nil {
+		t.Error("one pattern more is taken")
+	}
+	if c, err := d.Compile(); err != nil || c.Index == nil {
+		t.Error(err)
 	}
 }
 

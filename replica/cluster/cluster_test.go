@@ -3,6 +3,7 @@ package cluster
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -74,6 +75,20 @@ func TestRefused(t *testing.T) {
 		if _, err := Decode([]byte(text)); !errors.Is(err, ErrDescription) || !strings.Contains(err.Error(), holds) {
 			t.Errorf("%s: %v", text, err)
 		}
+	}
+}
+
+// TestManyPatterns: an index policy with more patterns than one that is set may have is good in a description that has it.
+func TestManyPatterns(t *testing.T) {
+	c := Container{Name: "c", PartitionKey: []string{"/k"}, Partitions: 1}
+	for i := range 10_001 {
+		c.Index.Include = append(c.Index.Include, fmt.Sprintf("/m%d/?", i))
+	}
+	if err := CheckIndex(c.Index); err == nil {
+		t.Error("10,001 patterns can be set")
+	}
+	if err := c.checkDefinition(); err != nil {
+		t.Error(err)
 	}
 }
 

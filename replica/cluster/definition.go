@@ -81,7 +81,7 @@ func (c *Container) checkDefinition() error {
 	if err := errors.Join(checkTTL(c.DefaultTTL), checkTTL(c.FirstTTL)); err != nil {
 		return err
 	}
-	if err := CheckIndex(c.Index); err != nil {
+	if err := compiles(c.Index); err != nil {
 		return err
 	}
 	def := c.Def()
@@ -101,8 +101,16 @@ func (c *Container) Fixed(o *Container) bool {
 		slices.EqualFunc(c.UniqueKeys, o.UniqueKeys, jsondoc.SamePaths)
 }
 
-// CheckIndex returns an error for an index policy that cannot be.
+// CheckIndex returns an error for an index policy that cannot be set.
 func CheckIndex(p engine.IndexPolicy) error {
+	if err := definition.CheckPatterns(index.Policy(p)); err != nil {
+		return fmt.Errorf("index: %w", err)
+	}
+	return compiles(p)
+}
+
+// compiles returns an error for an index policy that cannot be.
+func compiles(p engine.IndexPolicy) error {
 	if _, err := index.Compile(index.Policy(p)); err != nil {
 		return fmt.Errorf("index: %w", err)
 	}

@@ -365,6 +365,17 @@ func TestDropContainer(t *testing.T) {
 	if err := r.agents[1].SetIndexPolicy(ctx, "items", engine.IndexPolicy{Include: []string{"n"}}); !errors.Is(err, engine.ErrInvalid) {
 		t.Error("a policy that cannot be: ", err)
 	}
+	var many engine.IndexPolicy
+	for i := range 10_001 {
+		many.Include = append(many.Include, fmt.Sprintf("/m%d/?", i))
+	}
+	if err := r.agents[1].SetIndexPolicy(ctx, "items", many); !errors.Is(err, engine.ErrInvalid) {
+		t.Error("a policy of 10,001 patterns: ", err)
+	}
+	next.Partitions, next.Index = 2, many
+	if err := r.agents[1].CreateContainer(ctx, next); !errors.Is(err, engine.ErrInvalid) {
+		t.Error("a container with it: ", err)
+	}
 	if err := r.agents[1].SetIndexPolicy(ctx, "none", engine.IndexAll()); !errors.Is(err, engine.ErrNoContainer) {
 		t.Error("no container: ", err)
 	}

@@ -21,6 +21,9 @@ func (a *Agent) CreateContainer(ctx context.Context, t cluster.Container) error 
 	if d.Container(t.Name) != nil {
 		return fmt.Errorf("container %q: %w", t.Name, engine.ErrExists)
 	}
+	if err := cluster.CheckIndex(t.Index); err != nil {
+		return fmt.Errorf("%w: container %q: %w", engine.ErrInvalid, t.Name, err)
+	}
 	if t.Replicas = d.Replicas; t.Replicas == 0 {
 		t.Replicas = min(3, len(d.Nodes))
 	}
