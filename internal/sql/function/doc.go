@@ -42,6 +42,7 @@ type Env struct {
 	looked, due int64 // the context is asked when so many bytes were looked at
 	err         error
 	patterns    map[string]pattern // regular expressions that were compiled
+	kept        int                // bytes that they take
 }
 
 // Reset begins the evaluation for another document.

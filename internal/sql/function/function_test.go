@@ -160,6 +160,24 @@ func TestLongMatch(t *testing.T) {
 	}
 }
 
+// TestKeptPatterns: the regular expressions that are kept, those that are none included, take bounded memory.
+func TestKeptPatterns(t *testing.T) {
+	f, _ := Find("REGEXMATCH")
+	e := &Env{}
+	for i := range 6 {
+		for _, text := range []string{strings.Repeat("x{1000}", 6) + fmt.Sprint(i), strings.Repeat("(", 1<<20) + fmt.Sprint(i)} {
+			f.Call(e, []value.Value{value.String("a"), value.String(text)})
+		}
+		size := 0
+		for text, p := range e.patterns {
+			size += len(text) + 64*p.size
+		}
+		if size > 4<<20 || e.Err() != nil {
+			t.Fatalf("%d regular expressions of %d bytes are kept, error %v", len(e.patterns), size, e.Err())
+		}
+	}
+}
+
 // TestDeepText: a text has no array or object of more levels than a document.
 func TestDeepText(t *testing.T) {
 	for name, level := range map[string][2]string{"STRINGTOARRAY": {"[1,", "]"}, "STRINGTOOBJECT": {`{"a":1,"b":`, "}"}} {

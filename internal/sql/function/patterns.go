@@ -40,12 +40,14 @@ type pattern struct {
 	size int            // of its program: instructions, each of which a rune may need
 }
 
-// Bounds of regular expressions: how long one is, how large its program, and how many are kept. To compile
-// an instruction takes as long as looking at compileBytes.
+// Bounds of regular expressions: how long one is, how large its program, how many are kept, and their bytes: an
+// instruction takes stepMemory. To compile one takes as long as looking at compileBytes.
 const (
 	maxPattern   = 10_000
 	maxProgram   = 20_000
 	maxPatterns  = 64
+	maxKept      = 4 << 20
+	stepMemory   = 64
 	compileBytes = 1 << 12
 )
 
@@ -84,9 +86,6 @@ func (e *Env) pattern(text, modifiers string) pattern {
 	if p, ok := e.patterns[key]; ok {
 		return p
 	}
-	if len(e.patterns) >= maxPatterns || e.patterns == nil {
-		e.patterns = make(map[string]pattern)
-	}
 	var p pattern
 	if strings.Trim(modifiers, "msix") == "" && len(text) <= maxPattern {
 		flags := ""
@@ -102,7 +101,13 @@ func (e *Env) pattern(text, modifiers string) pattern {
 		}
 		p = e.compile(text)
 	}
-	e.patterns[key] = p
+	size := len(key) + stepMemory*p.size
+	if len(e.patterns) >= maxPatterns || e.kept+size > maxKept || e.patterns == nil {
+		e.patterns, e.kept = make(map[string]pattern), 0
+	}
+	if size <= maxKept {
+		e.patterns[key], e.kept = p, e.kept+size
+	}
 	return p
 }
 
