@@ -136,6 +136,19 @@ func TestManyTexts(t *testing.T) {
 	}
 }
 
+// TestLongCutset: a long text is trimmed of many characters.
+func TestLongCutset(t *testing.T) {
+	long := strings.Repeat("é", 1<<16)
+	for name, want := range map[string]string{"TRIM": "a", "LTRIM": "a" + long, "RTRIM": long + "a"} {
+		f, _ := Find(name)
+		e := &Env{}
+		v := f.Call(e, []value.Value{value.String(long + "a" + long), value.String(long)})
+		if s, _ := v.Text(); s != want || e.Err() != nil || e.Made() != 0 {
+			t.Errorf("%s leaves %d bytes, want %d, error %v; it holds %d bytes", name, len(s), len(want), e.Err(), e.Made())
+		}
+	}
+}
+
 // TestLongMatch: a match of a regular expression ends with the context, the size of its program is
 // bounded, and what is matched in steps gives the same.
 func TestLongMatch(t *testing.T) {

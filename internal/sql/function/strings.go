@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"math"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -79,24 +80,33 @@ func addStrings() {
 			return string(b)
 		})
 	})
-	trim := func(name string, call func(s, cutset string) string) {
+	spaces := []rune(space)
+	slices.Sort(spaces)
+	trim := func(name string, call func(s string, cut func(rune) bool) string) {
 		add(name, 1, 2, func(e *Env, args []value.Value) value.Value {
 			list, ok := texts(args)
 			if !ok {
 				return value.Value{}
 			}
-			if len(list) == 1 {
-				return value.String(call(list[0], space))
+			cutset, n := spaces, 0
+			if len(list) == 2 {
+				if n = 4 * len(list[1]); !e.Grow(n) {
+					return value.Value{}
+				}
+				cutset = []rune(list[1])
+				slices.Sort(cutset)
 			}
-			if !e.Step(len(list[0]) / 64 * (len(list[1]) / 64)) {
-				return value.Value{}
-			}
-			return value.String(call(list[0], list[1]))
+			s := call(list[0], func(r rune) bool {
+				_, found := slices.BinarySearch(cutset, r)
+				return found
+			})
+			e.Drop(n)
+			return value.String(s)
 		})
 	}
-	trim("TRIM", strings.Trim)
-	trim("LTRIM", strings.TrimLeft)
-	trim("RTRIM", strings.TrimRight)
+	trim("TRIM", strings.TrimFunc)
+	trim("LTRIM", strings.TrimLeftFunc)
+	trim("RTRIM", strings.TrimRightFunc)
 	compared := func(name string, test func(s, part string) bool) {
 		add(name, 2, 3, func(e *Env, args []value.Value) value.Value {
 			list, ok := texts(args[:2])
