@@ -168,6 +168,11 @@ func (c *compiler) query(q *syntax.Query, outer *scope) *plan {
 	if outer != nil {
 		s.last = outer.last
 	}
+	for _, n := range []*syntax.Count{q.Top, q.Offset, q.Limit} {
+		if n != nil && n.Param != "" {
+			c.fail(n.At, "parameter @%s is not given", jsondoc.Clip(n.Param))
+		}
+	}
 	q.EachSource(func(src *syntax.Source) { p.sources = c.source(p.sources, src, s, src == q.From && outer == nil) })
 	if q.Where != nil {
 		p.where, _ = c.expr(q.Where, s)
