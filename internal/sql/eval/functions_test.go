@@ -30,6 +30,7 @@ func TestExpressions(t *testing.T) {
 		"'ab' LIKE 'a!%' ESCAPE '!'": "false", "1 LIKE 'a'": "undefined", "'é' LIKE '_'": "true", "'' LIKE '%'": "true", "'abc' NOT LIKE 'b%'": "true", "'a[' LIKE 'a['": "true",
 		"ARRAY_CONTAINS_ANY([1, 2], 3, 2)": "true", "ARRAY_CONTAINS_ALL([1, 2], 2, 1)": "true", "ARRAY_CONTAINS_ALL([1, 2], 2, 3)": "false",
 		"ARRAY_MAX([1, 'a', null])": `"a"`, "ARRAY_MIN([])": "undefined", "ARRAY_MEDIAN([4, 1, 3, 2])": "2.5", "ARRAY_AVG([1, 2])": "1.5", "ARRAY_SUM([])": "0", "ARRAY_SUM(['a'])": "undefined",
+		"ARRAY_AVG([1e308, 1e308]) = 1e308": "true", "ARRAY_SUM([1e308, 1e308, -1e308]) = 1e308": "true", "ARRAY_MEDIAN([-1e308, 1e308])": "0", "ARRAY_MEDIAN([Infinity, Infinity]) = Infinity": "true",
 		"SetDifference([1, 2, 2, 3], [3])": "[1,2]", "SetEqual([1, 2], [2, 1, 1])": "true", "ARRAY_CONTAINS([{a: {b: 1, c: 2}}], {a: {b: 1}}, true)": "true",
 		"CONTAINS_ANY_CI('Hello World', 'x', 'WORLD')": "true", "CONTAINS_ALL_CS('Hello World', 'Hello', 'world')": "false", "CONTAINS_ANY_CS('abc', 'b')": "true", "CONTAINS_ALL_CI('abc', 'B', 'C')": "true",
 		"FullTextContains('The Red bicycle, new', 'red')": "true", "FullTextContains('The Red bicycle', 'RED BICYCLE')": "true", "FullTextContains('red new bicycle', 'red bicycle')": "false", "FullTextContains('bored', 'red')": "false",

@@ -3,6 +3,7 @@ package function
 import (
 	"slices"
 
+	"github.com/cleavestore/cleave/internal/query"
 	"github.com/cleavestore/cleave/internal/sql/value"
 )
 
@@ -137,17 +138,21 @@ func addArrays() {
 			return value.Number(f)
 		})
 	}
-	sum := func(list []float64) (total float64, ok bool) {
+	total := func(list ...float64) (t query.Total) {
 		for _, f := range list {
-			total += f
+			t.Add(f, 1)
 		}
-		return total, true
+		return t
 	}
-	numeric("ARRAY_SUM", sum)
-	numeric("ARRAY_AVG", func(list []float64) (float64, bool) {
-		total, _ := sum(list)
-		return total / float64(len(list)), len(list) > 0
+	mean := func(list ...float64) float64 {
+		t := total(list...)
+		return t.Mean(int64(len(list)))
+	}
+	numeric("ARRAY_SUM", func(list []float64) (float64, bool) {
+		t := total(list...)
+		return t.Sum(), true
 	})
+	numeric("ARRAY_AVG", func(list []float64) (float64, bool) { return mean(list...), len(list) > 0 })
 	numeric("ARRAY_MEDIAN", func(list []float64) (float64, bool) {
 		if len(list) == 0 {
 			return 0, false
@@ -157,7 +162,7 @@ func addArrays() {
 		if n%2 == 1 {
 			return list[n/2], true
 		}
-		return list[n/2-1] + (list[n/2]-list[n/2-1])/2, true
+		return mean(list[n/2-1], list[n/2]), true
 	})
 	sets := func(name string, call func(a, b []value.Value, inA, inB map[string]bool) value.Value) {
 		add(name, 2, 2, func(e *Env, args []value.Value) value.Value {
