@@ -35,7 +35,8 @@ func (l *lowerer) split(e syntax.Expr, joins bool) (*query.Filter, syntax.Expr) 
 	f := &query.Filter{Op: query.And}
 	var rest []syntax.Expr
 	for _, x := range list {
-		if _, err := eval.CompileExpr(l.text, l.single(x), l.root, l.options.Options); err != nil {
+		// Nobody is told the error: without a text no place in it is counted.
+		if _, err := eval.CompileExpr("", l.single(x), l.root, l.options.Options); err != nil {
 			rest = append(rest, x)
 			continue
 		}

@@ -65,6 +65,18 @@ func TestWays(t *testing.T) {
 	}
 }
 
+// TestManyRowConditions: a filter of many conditions on joined rows is read at once.
+func TestManyRowConditions(t *testing.T) {
+	list := make([]string, 10_000)
+	for i := range list {
+		list[i] = fmt.Sprintf("t.some.members.of.joined.rows > %d", i)
+	}
+	s, err := Parse("SELECT VALUE t FROM c JOIN t IN c.t WHERE "+strings.Join(list, " AND "), nil, Options{})
+	if err != nil || s.way != joined || s.Select.Where.Simplify().String() != "TRUE" || !s.sifts {
+		t.Errorf("%+v, error %v", s, err)
+	}
+}
+
 // documents is a Source of documents in order.
 type documents struct {
 	list []string
