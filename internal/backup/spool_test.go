@@ -1,10 +1,13 @@
 package backup
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 
+	"github.com/cleavestore/cleave/internal/fault"
 	"github.com/cleavestore/cleave/internal/vfs"
 	"github.com/cleavestore/cleave/wal"
 )
@@ -41,5 +44,36 @@ func TestSpool(t *testing.T) {
 				t.Errorf("%q is left", names)
 			}
 		})
+	}
+}
+
+// TestSpoolDamaged: what the temporary file has not kept gets into no backup.
+func TestSpoolDamaged(t *testing.T) {
+	s := &spool{fs: vfs.NewMem(), name: "spool"}
+	for range 3 {
+		if err := s.add(1, 100, bytes.Repeat([]byte("x"), spoolBuffer/2)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	each := func() error {
+		return s.each(t.Context(), func(wal.Stream, uint64, []byte) error { return nil })
+	}
+	flip := func(at int64) {
+		var b [1]byte
+		_, readErr := s.file.ReadAt(b[:], at)
+		b[0] ^= 1
+		if _, err := s.file.WriteAt(b[:], at); err != nil || readErr != nil {
+			t.Fatal(err, readErr)
+		}
+	}
+	for _, at := range []int64{0, 4, 7, 8, 15, 16, spoolHead, s.size - 1} {
+		flip(at)
+		if err := each(); !errors.Is(err, fault.ErrIO) {
+			t.Errorf("byte %d changed: %v, want ErrIO", at, err)
+		}
+		flip(at)
+	}
+	if err := each(); err != nil {
+		t.Error(err)
 	}
 }
