@@ -147,6 +147,7 @@ func (r *Remap) exchange(ordinals []uint32) []uint32 {
 type spilledRun struct {
 	off, size int64
 	level     int
+	sums      []uint32 // of its pages
 }
 
 // ErrTooLarge is what Add returns if documents do not find place in the memory of

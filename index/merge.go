@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io"
 	"math/bits"
 	"slices"
@@ -512,18 +513,21 @@ func (b *Builder) runStreams(runs []spilledRun) (streams []stream, err error) {
 func (b *Builder) spillRun(streams []stream, level int) error {
 	run := spilledRun{off: b.spillEnd, level: level}
 	var buf []byte
-	flush := func() error {
-		_, err := b.spill.WriteAt(buf, b.spillEnd)
+	flush := func(n int) error {
+		_, err := b.spill.WriteAt(buf[:n], b.spillEnd)
 		if err != nil {
 			return fault.IO("write", b.spill.Name(), b.spillEnd, err)
 		}
-		b.spillEnd += int64(len(buf))
-		buf = buf[:0]
+		for page := range slices.Chunk(buf[:n], spillPage) {
+			run.sums = append(run.sums, crc32.Checksum(page, castagnoli))
+		}
+		b.spillEnd += int64(n)
+		buf = append(buf[:0], buf[n:]...)
 		return nil
 	}
 	w := newWriter(func(p []byte) error {
 		if buf = append(buf, p...); len(buf) >= spillPiece {
-			return flush()
+			return flush(len(buf) &^ (spillPage - 1))
 		}
 		return nil
 	})
@@ -533,7 +537,7 @@ func (b *Builder) spillRun(streams []stream, level int) error {
 	if err := w.finish(b.ordinal+1, b.c, false); err != nil {
 		return err
 	}
-	if err := flush(); err != nil {
+	if err := flush(len(buf)); err != nil {
 		return err
 	}
 	run.size = b.spillEnd - run.off
@@ -541,7 +545,12 @@ func (b *Builder) spillRun(streams []stream, level int) error {
 	return nil
 }
 
-const spillPiece = 256 << 10
+const (
+	spillPiece = 256 << 10
+	spillPage  = 4 << 10 // of a run: what has a checksum
+)
+
+var errNotKept = errors.New("the file has not kept what was written to it")
 
 // spillSource reads a spilled run.
 type spillSource struct {
@@ -552,16 +561,26 @@ type spillSource struct {
 // Size implements Source.
 func (s *spillSource) Size() int64 { return s.run.size }
 
-// View implements Source.
+// View implements Source. The file is never synced: a device that fails or is full may lose
+// bytes of it without a word.
 func (s *spillSource) View(off, n int64) ([]byte, error) {
-	b := make([]byte, n)
-	if got, err := s.f.ReadAt(b, s.run.off+off); got < len(b) {
+	first := off / spillPage
+	from, to := first*spillPage, min((off+n+spillPage-1)&^(spillPage-1), s.run.size)
+	b := make([]byte, to-from)
+	if got, err := s.f.ReadAt(b, s.run.off+from); got < len(b) {
 		if err == nil {
 			err = io.ErrUnexpectedEOF
 		}
-		return nil, fault.IO("read", s.f.Name(), s.run.off+off, err)
+		return nil, fault.IO("read", s.f.Name(), s.run.off+from, err)
 	}
-	return b, nil
+	sums := s.run.sums[first:]
+	for page := range slices.Chunk(b, spillPage) {
+		if crc32.Checksum(page, castagnoli) != sums[0] {
+			return nil, fault.IO("read", s.f.Name(), s.run.off+from, errNotKept)
+		}
+		sums = sums[1:]
+	}
+	return b[off-from:][:n:n], nil
 }
 
 // Corrupt implements Source.
