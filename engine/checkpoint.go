@@ -33,7 +33,7 @@ func (i CheckpointInfo) Duration() time.Duration { return i.Wait + i.Link + i.Lo
 // durability; of each logical partition it has a prefix of the writes. After an error dir
 // is no store, and the files that were made in it are removed as far as possible.
 //
-// Errors: ErrExists if dir has something in it; *IOError, ErrDiskFull.
+// Errors: ErrExists if dir has something in it, also of a checkpoint under way; *IOError, ErrDiskFull.
 func (db *DB) Checkpoint(ctx context.Context, dir string) (CheckpointInfo, error) {
 	call, err := db.enterWriting(ctx)
 	if err != nil {

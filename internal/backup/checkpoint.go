@@ -3,6 +3,7 @@ package backup
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"path"
 	"slices"
 	"sync"
@@ -34,6 +35,7 @@ import (
 type Checkpoint struct {
 	from, to vfs.FS
 	made     []string // names of files and directories, in the order in which they were made
+	storing  bool     // there may be a store manifest
 	state    manifest.Store
 	parts    map[string]*manifest.Files // by directory
 }
@@ -43,10 +45,13 @@ func NewCheckpoint(from, to vfs.FS) *Checkpoint {
 	return &Checkpoint{from: from, to: to, parts: make(map[string]*manifest.Files)}
 }
 
-// Begin makes the directories.
+// Begin makes the directories. It returns fault.ErrExists if another checkpoint has made them, since
+// the directory was found empty.
 func (c *Checkpoint) Begin() error {
 	for _, dir := range []string{manifest.LogDir, manifest.PartitionsDir} {
-		if err := c.mkdir(dir); err != nil {
+		if err := c.mkdir(dir); errors.Is(err, fs.ErrExist) {
+			return fault.Of(fault.ErrExists, err)
+		} else if err != nil {
 			return err
 		}
 	}
@@ -116,6 +121,7 @@ func (c *Checkpoint) Commit() error {
 			return err
 		}
 	}
+	c.storing = true
 	return manifest.NewDir(c.to, ".", manifest.StoreKind).Store(&c.state)
 }
 
@@ -161,12 +167,14 @@ func (c *Checkpoint) mkdir(name string) error {
 	return err
 }
 
-// Remove removes everything that was made in the directory, as far as possible, but not
-// the directory itself. After an error it may still be a store.
+// Remove removes everything that this checkpoint has made in the directory, as far as possible, but
+// not the directory itself. After an error it may still be a store.
 func (c *Checkpoint) Remove() error {
-	for _, name := range []string{manifest.Name(1), manifest.Name(1) + manifest.TempSuffix} {
-		if err := c.to.Remove(name); err != nil && !errors.Is(err, fault.ErrMissing) {
-			return err
+	if c.storing { // else a manifest that is there is that of another one
+		for _, name := range []string{manifest.Name(1), manifest.Name(1) + manifest.TempSuffix} {
+			if err := c.to.Remove(name); err != nil && !errors.Is(err, fault.ErrMissing) {
+				return err
+			}
 		}
 	}
 	for dir := range c.parts {

@@ -98,3 +98,24 @@ func TestCheckpoint(t *testing.T) {
 		break
 	}
 }
+
+// TestTwoCheckpoints: of two checkpoints into one directory, which both have found empty, the first
+// is made. The other is refused, and removes nothing of it.
+func TestTwoCheckpoints(t *testing.T) {
+	from, to := vfs.NewMem(), vfs.NewMem()
+	first, second := NewCheckpoint(from, to), NewCheckpoint(from, to)
+	state := manifest.Store{Head: manifest.Head{StoreID: manifest.ID{7}, SeqLimit: 10, NextContainer: 1, NextPartition: 1}}
+	if err := errors.Join(from.Mkdir(manifest.LogDir), first.Begin(), first.LinkLog(state, 1), first.Commit()); err != nil {
+		t.Fatal(err)
+	}
+	if err := second.Begin(); !errors.Is(err, fault.ErrExists) {
+		t.Errorf("%v, want ErrExists", err)
+	}
+	if err := second.Remove(); err != nil {
+		t.Error(err)
+	}
+	var made manifest.Store
+	if err := manifest.NewDir(to, ".", manifest.StoreKind).Load(&made); err != nil || made.StoreID != state.StoreID {
+		t.Errorf("of the first there is %+v, %v", made.Head, err)
+	}
+}
