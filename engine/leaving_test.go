@@ -2,6 +2,7 @@ package engine
 
 import (
 	"errors"
+	"path"
 	"strings"
 	"syscall"
 	"testing"
@@ -104,6 +105,35 @@ func TestLateRemoval(t *testing.T) {
 	db, err = Open(ctx, "mem", testOptions(mem.Kill()))
 	must(t, err)
 	defer db.Close()
+	c, err = db.Container("more")
+	must(t, err)
+	must(t, second(c.Read(ctx, StringKey("a"), "1")))
+}
+
+// TestLateRemovalAfterKill: a process was killed while it made a container. The directory of a partition that it left
+// is in use at the next open. The number may be given out again, so the directory is not removed late.
+func TestLateRemovalAfterKill(t *testing.T) {
+	ctx, mem := t.Context(), vfs.NewMem()
+	db, _ := openStore(t, testOptions(mem))
+	left := manifest.PartitionDir(db.storeManifest.state.NextPartition)
+	mem = mem.Kill()
+	must(t, mem.Mkdir(left))
+	must(t, mem.WriteFile(path.Join(left, manifest.Name(1)), nil))
+	faulty := vfs.NewFaulty(mem)
+	faulty.SetHook(func(c vfs.Call) error {
+		if c.Op == vfs.OpRemove && strings.HasPrefix(c.Name, left) {
+			return syscall.EBUSY
+		}
+		return nil
+	})
+	db, _ = openStore(t, testOptions(faulty))
+	faulty.SetHook(nil)
+	c, err := db.CreateContainer(ctx, "more", byK)
+	must(t, err)
+	upsert(t, c, "1", 100)
+	must(t, db.Flush(ctx))
+	db.env.Reclaim.RetryRemovals()
+	db, _ = openStore(t, testOptions(mem.Kill()))
 	c, err = db.Container("more")
 	must(t, err)
 	must(t, second(c.Read(ctx, StringKey("a"), "1")))

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path"
 
 	"github.com/cleavestore/cleave/internal/manifest"
 	"github.com/cleavestore/cleave/internal/storedir"
@@ -33,14 +34,15 @@ func (db *DB) openRoot() error {
 }
 
 // sweep removes what a crash left: temporary files and directories of
-// partitions that the store manifest does not list. Other unknown files stay.
+// partitions that the store manifest does not list. Other unknown files stay. A directory in use
+// is removed late only if its number is used up: another partition may get one that is not.
 func (db *DB) sweep() error {
 	for _, p := range db.partitions() {
 		p.SweepLeftovers()
 	}
 	listed := func(id uint32) bool { return db.storeManifest.state.Partition(id) != nil }
 	return storedir.Sweep(db.env.FS, listed, func(name string, err error) {
-		if vfs.InUse(err) {
+		if id, ok := manifest.ParsePartitionDir(path.Base(name)); ok && vfs.InUse(err) && id < db.storeManifest.state.NextPartition {
 			db.env.Reclaim.Remove("remove a replaced partition", 0, func() error { return storedir.RemovePartition(db.env.FS, name) })
 		} else {
 			db.opts.Logger.Warn("cannot remove what a crash has left", "name", name, "error", err)
