@@ -19,6 +19,8 @@ var (
 	errName    = errors.New("name is not a clean relative path")
 	errSymlink = errors.New("symbolic link")
 	errKind    = errors.New("not a regular file")
+
+	errReplaced = errors.New("replaced while it was opened")
 )
 
 // What both file systems say of a directory where a file is wanted, and the
@@ -226,9 +228,23 @@ func (o *osFS) open(name string, flag int) (File, error) {
 	return file, nil
 }
 
-// openRegular looks before it opens, since opening a device may act on it, and
+// openAttempts bounds how often a name is opened that gets another file each time.
+const openAttempts = 100
+
+// openRegular opens a regular file. A writer may put another one in its place at any time: then it
+// opens that.
+func (o *osFS) openRegular(name string, flag int) (f *os.File, err error) {
+	for range openAttempts {
+		if f, err = o.openOnce(name, flag); err != errReplaced {
+			break
+		}
+	}
+	return f, err
+}
+
+// openOnce looks before it opens, since opening a device may act on it, and
 // again after, since the name may have changed hands in between.
-func (o *osFS) openRegular(name string, flag int) (*os.File, error) {
+func (o *osFS) openOnce(name string, flag int) (*os.File, error) {
 	before, err := o.regular(name)
 	if err != nil {
 		return nil, err
@@ -242,7 +258,7 @@ func (o *osFS) openRegular(name string, flag int) (*os.File, error) {
 		err = checkKind(after.Mode())
 	}
 	if err == nil && !os.SameFile(before, after) {
-		err = errors.New("replaced while it was opened")
+		err = errReplaced
 	}
 	if err != nil {
 		f.Close()

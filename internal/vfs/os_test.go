@@ -114,6 +114,47 @@ func TestLinksRefused(t *testing.T) {
 	wantContent(t, fsys, "d/f", "f")
 }
 
+// TestOpenReplaced: a name that gets another file all the time has one of them at any time, and opens.
+func TestOpenReplaced(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("an open file is not replaced by os.Rename there")
+	}
+	dir := t.TempDir()
+	fsys, err := OpenRoot(dir)
+	check(t, err)
+	put1(t, fsys, "name", "x")
+	stop, stopped := make(chan struct{}), make(chan error)
+	go func() {
+		for {
+			select {
+			case <-stop:
+				stopped <- nil
+				return
+			default:
+			}
+			next := filepath.Join(dir, "next")
+			err := os.WriteFile(next, []byte("x"), 0o600)
+			if err == nil {
+				err = os.Rename(next, filepath.Join(dir, "name"))
+			}
+			if err != nil {
+				stopped <- err
+				return
+			}
+		}
+	}()
+	for range 2000 {
+		f, err := fsys.Open("name")
+		if err != nil {
+			t.Error(err)
+			break
+		}
+		check(t, f.Close())
+	}
+	close(stop)
+	check(t, <-stopped)
+}
+
 // TestReplacedRoot: names stay below the directory that was opened.
 func TestMovedRoot(t *testing.T) {
 	if runtime.GOOS == "windows" {

@@ -31,7 +31,8 @@ type FS interface {
 	// It fails with fs.ErrExist if the name is taken.
 	Create(name string) (File, error)
 	// Open opens an existing regular file for reading; it refuses directories,
-	// devices, fifos and symbolic links.
+	// devices, fifos and symbolic links. If a Rename puts another file in its place
+	// meanwhile, it opens one of the two.
 	Open(name string) (File, error)
 	// OpenWrite opens an existing regular file for reading and writing.
 	OpenWrite(name string) (File, error)
