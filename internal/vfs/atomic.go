@@ -41,7 +41,7 @@ func WriteFileAtomic(fsys FS, tmp, name string, data []byte) error {
 	}
 	defer d.Close()
 	err = fsys.Rename(tmp, name)
-	if errors.Is(err, fault.ErrResource) || errors.Is(err, fault.ErrDiskFull) {
+	if errors.Is(err, fault.ErrResource) || errors.Is(err, fault.ErrDiskFull) || InUse(err) {
 		_ = fsys.Remove(tmp)
 		return err // it was not renamed
 	}

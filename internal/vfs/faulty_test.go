@@ -276,6 +276,28 @@ func TestWriteFileAtomicFails(t *testing.T) {
 	}
 }
 
+// TestWriteFileAtomicInUse: Windows does not rename a file that another process has opened, such as a
+// virus scanner. Then nothing has changed.
+func TestWriteFileAtomicInUse(t *testing.T) {
+	m := NewMem()
+	f := NewFaulty(m)
+	check(t, WriteFileAtomic(f, "M.tmp", "M", []byte("old")))
+	f.SetHook(func(c Call) error {
+		if c.Op == OpRename {
+			return syscall.EBUSY
+		}
+		return nil
+	})
+	if err := WriteFileAtomic(f, "M.tmp", "M", []byte("new")); !InUse(err) || errors.Is(err, fault.ErrOutcomeUnknown) {
+		t.Errorf("in use: %v", err)
+	}
+	wantContent(t, m, "M", "old")
+	wantNames(t, m, "M")
+	f.SetHook(nil)
+	check(t, WriteFileAtomic(f, "M.tmp", "M", []byte("newest")))
+	wantContent(t, m, "M", "newest")
+}
+
 // TestHelpersPassErrorsOn fails each call of ReadFile and MkdirSync.
 func TestHelpersPassErrorsOn(t *testing.T) {
 	for name, run := range map[string]func(FS) error{

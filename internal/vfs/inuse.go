@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// InUse reports whether a name was not removed because the file is mapped or
+// InUse reports whether a name was not removed or changed because the file is mapped or
 // open, under this name or another: it can be when that has ended. It is false
 // for nil.
 func InUse(err error) bool {
