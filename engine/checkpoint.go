@@ -8,16 +8,19 @@ import (
 	"time"
 
 	"github.com/cleavestore/cleave/internal/backup"
+	"github.com/cleavestore/cleave/internal/lsm"
+	"github.com/cleavestore/cleave/internal/pins"
 )
 
 // CheckpointInfo says how long the phases of a checkpoint took. Reads and writes went on
 // all the time. New sets of files, reshapes, and the making and dropping of containers
-// were held back from the end of Wait to the end of LogSync.
+// were held back from the end of Wait to the end of LogSync and, on another file system, until
+// the log was copied.
 type CheckpointInfo struct {
 	Wait    time.Duration // until running changes of the store's files had ended
-	Link    time.Duration // the files were linked
+	Link    time.Duration // the files were linked; on another file system: the log was copied
 	LogSync time.Duration // the log went on to another file and was synced
-	Store   time.Duration // manifests and directories of the copy were written and synced
+	Store   time.Duration // the other files were copied, manifests and directories of the copy written and synced
 }
 
 // Duration returns the sum of the phases.
@@ -27,7 +30,8 @@ func (i CheckpointInfo) Duration() time.Duration { return i.Wait + i.Link + i.Lo
 // exist or must be empty. The copy opens like any store. Files are linked, not copied, if
 // dir is on the same file system. Then a checkpoint takes milliseconds, and no space
 // until compactions of the store have replaced the files that it holds. Reads and writes go on
-// meanwhile; flushes and compactions wait for the links.
+// meanwhile; flushes and compactions wait for the links, or the copy of the log, but not for
+// copies of segment files.
 //
 // The checkpoint has everything that was acknowledged before the call, whatever its
 // durability; of each logical partition it has a prefix of the writes. After an error dir
@@ -43,6 +47,8 @@ func (db *DB) Checkpoint(ctx context.Context, dir string) (CheckpointInfo, error
 	if dir == "" {
 		return CheckpointInfo{}, invalidf("Checkpoint: no directory is named")
 	}
+	// Like a backup it holds files, while it copies them.
+	defer db.env.Pins.Release(db.env.Pins.Take(pins.Backup, func() uint64 { return lsm.MaxSequence }, db.opts.clock()))
 	cp := checkpoint{at: time.Now()}
 	to, err := db.opts.checkpointRoot(dir)
 	if err != nil {
@@ -59,6 +65,7 @@ func (db *DB) Checkpoint(ctx context.Context, dir string) (CheckpointInfo, error
 		return CheckpointInfo{}, fmt.Errorf("checkpoint into %s: %w: it has a file %q", dir, ErrExists, names[0])
 	}
 	cp.Checkpoint = backup.NewCheckpoint(db.env.FS, to)
+	defer cp.Release()
 	if err = cp.make(ctx, db); err != nil {
 		if removing := cp.Remove(); removing != nil {
 			db.backgroundError("remove an unfinished checkpoint", removing)
@@ -98,7 +105,9 @@ func (cp *checkpoint) make(ctx context.Context, db *DB) error {
 	if err != nil {
 		return err
 	}
-	err = cp.Commit()
+	if err = cp.Copy(ctx); err == nil {
+		err = cp.Commit()
+	}
 	cp.took(&cp.info.Store)
 	return err
 }

@@ -13,8 +13,8 @@ import (
 // disk: readers of one kind need them, or a container keeps them for a time.
 type Holder struct {
 	// What is a kind of reader: snapshot, scan, query, transaction, copy, export or
-	// backup (which holds files, and no versions). For a container it is change
-	// retention or expiry grace.
+	// backup (which holds files, and no versions; a checkpoint counts as one). For a
+	// container it is change retention or expiry grace.
 	What      string `json:"what"`
 	Container string `json:"container,omitempty"` // that keeps versions for a time; empty: readers do
 	Count     int    `json:"count"`               // of the readers

@@ -295,6 +295,9 @@ func (r *Reader) index() (*index, error) {
 	return ix, nil
 }
 
+// ReadAt fills b with the bytes of the file at off, which it does not verify.
+func (r *Reader) ReadAt(b []byte, off int64) error { return r.file.ReadAt(b, off) }
+
 // Properties describes the file. The caller may not change them.
 func (r *Reader) Properties() *Properties { return &r.props }
 

@@ -19,12 +19,13 @@ import (
 //
 //  1. Until step 4 no container is made or dropped, no partition is replaced, no set of
 //     files changes and no log file is released. Reads and writes go on.
-//  2. The files of each partition are linked, and its manifest is noted.
+//  2. The files of each partition are linked, and its manifest is noted. Those that cannot be
+//     linked, since the directory lies on another file system, are pinned.
 //  3. The log is synced, goes on to its next file and is synced again, so that the last seal
 //     vouches for the records before it. The files before that are linked. They hold
 //     all that is not in the files of step 2, so files and log together are the store at one
 //     sequence.
-//  4. The operations that step 1 held back go on.
+//  4. The operations that step 1 held back go on. The pinned files are copied.
 //  5. The manifests of partitions are written and all directories synced.
 //  6. Commit point: the store manifest of the checkpoint.
 //
@@ -38,6 +39,14 @@ type Checkpoint struct {
 	storing  bool     // there may be a store manifest
 	state    manifest.Store
 	parts    map[string]*manifest.Files // by directory
+	copies   []copying                  // what could not be linked
+	releases []func()                   // let go of the files that are to be copied
+}
+
+// copying is a file that is to be copied.
+type copying struct {
+	*lsm.File
+	name string
 }
 
 // NewCheckpoint returns a checkpoint of the store in from, of which to has nothing yet.
@@ -67,23 +76,83 @@ func (c *Checkpoint) LinkPartition(ctx context.Context, t *lsm.Tree) error {
 		return err
 	}
 	runs := t.Version.Load().Runs
-	linked := make(map[uint64]bool)
+	done := make(map[uint64]bool)
+	pinned := false
 	for _, r := range runs {
 		for _, f := range r.Files {
-			if linked[f.Ref.Number] {
+			if done[f.Ref.Number] {
 				continue
 			}
-			linked[f.Ref.Number] = true
+			done[f.Ref.Number] = true
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			if err := c.link(path.Join(t.Dir, manifest.SegmentName(f.Ref.Number))); err != nil && !f.Missing(err) {
+			name := path.Join(t.Dir, manifest.SegmentName(f.Ref.Number))
+			linked, err := vfs.LinkTo(c.from, name, c.to, name)
+			switch {
+			case linked:
+				c.made = append(c.made, name)
+			case err == nil && f.Broken() != nil:
+				err = c.link(name) // it has no reader
+			case err == nil:
+				c.copies = append(c.copies, copying{f, name})
+				if !pinned {
+					pinned = true
+					_, release := t.PinVersion()
+					c.releases = append(c.releases, release)
+				}
+			}
+			if err != nil && !f.Missing(err) {
 				return err
 			}
 		}
 	}
 	c.parts[t.Dir] = t.Manifest(runs, t.Install.FlushedSeq.Load(), t.Install.Applied, t.Inherited())
 	return nil
+}
+
+// Copy is the end of step 4. Nothing is locked.
+func (c *Checkpoint) Copy(ctx context.Context) error {
+	buf := make([]byte, 1<<20)
+	for _, f := range c.copies {
+		if err := c.copy(ctx, f, buf); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// copy copies a file, and syncs it, but not its name.
+func (c *Checkpoint) copy(ctx context.Context, f copying, buf []byte) error {
+	to, err := c.to.Create(f.name)
+	if err != nil {
+		return err
+	}
+	c.made = append(c.made, f.name)
+	for off := int64(0); off < f.Ref.Size && err == nil; off += int64(len(buf)) {
+		piece := buf[:min(int64(len(buf)), f.Ref.Size-off)]
+		if err = ctx.Err(); err == nil {
+			err = f.Renamed(f.ReadAt(piece, off))
+		}
+		if err == nil {
+			_, err = to.WriteAt(piece, off)
+		}
+	}
+	if err == nil {
+		err = to.Sync()
+	}
+	if closeErr := to.Close(); err == nil {
+		err = closeErr
+	}
+	return err
+}
+
+// Release lets go of the files that were to be copied.
+func (c *Checkpoint) Release() {
+	for _, release := range c.releases {
+		release()
+	}
+	c.releases = nil
 }
 
 // LinkLog links the files of the log before the newest, which the checkpoint does not

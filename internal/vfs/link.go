@@ -25,16 +25,25 @@ func LinkOrCopy(fsys FS, from, to string) (copied int64, err error) {
 	return copyOrRemove(fsys, from, fsys, to)
 }
 
-// LinkOrCopyTo is LinkOrCopy into another file system. Only files of OS are
-// linked.
-func LinkOrCopyTo(src FS, from string, dst FS, to string) (copied int64, err error) {
+// LinkTo gives a file that nobody writes to any more a second name in another file system.
+// Only files of OS are linked. It returns false where the file must be copied.
+func LinkTo(src FS, from string, dst FS, to string) (linked bool, err error) {
 	a, ok := bare(src).(*osFS)
 	b, same := bare(dst).(*osFS)
-	if ok && same {
-		err := fault.IO("link", b.Path(to), -1, os.Link(a.Path(from), b.Path(to)))
-		if err == nil || !linkRefused(err) {
-			return 0, err
-		}
+	if !ok || !same {
+		return false, nil
+	}
+	err = fault.IO("link", b.Path(to), -1, os.Link(a.Path(from), b.Path(to)))
+	if err != nil && linkRefused(err) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// LinkOrCopyTo is LinkOrCopy into another file system.
+func LinkOrCopyTo(src FS, from string, dst FS, to string) (copied int64, err error) {
+	if linked, err := LinkTo(src, from, dst, to); linked || err != nil {
+		return 0, err
 	}
 	return copyOrRemove(src, from, dst, to)
 }
