@@ -189,3 +189,31 @@ func TestMarksOfWrongClock(t *testing.T) {
 		})
 	}
 }
+
+// TestMarksOfLateClock opens a store by a clock that is behind the last time stamp. The store opens again, and when the
+// clock is right, what is kept for feeds is let go after the retention.
+func TestMarksOfLateClock(t *testing.T) {
+	const retention = time.Hour
+	mem := vfs.NewMem()
+	opts := testOptions(mem)
+	clock := newTestClock(opts)
+	right := opts.clock
+	opts.clock = func() time.Time { return right().AddDate(20_000, 0, 0) }
+	def := ContainerDef{PartitionKey: []string{"/k"}, ChangeRetention: retention}
+	write := func(db *DB, c *Container) {
+		upsert(t, c, "x", 10)
+		clock.pass(2 * retention)
+		must(t, db.keepMarks())
+	}
+	db, c := openStore(t, opts, def)
+	write(db, c)
+	must(t, db.Close())
+	opts.clock = right
+	db, c = openStore(t, opts)
+	write(db, c)
+	write(db, c)
+	if floor := db.floor(retention); floor < 2 {
+		t.Errorf("the floor is %d two hours after the second of three writes, want at least 2", floor)
+	}
+	must(t, db.Close())
+}

@@ -3,12 +3,15 @@ package engine
 import (
 	"time"
 
+	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/lsm"
 )
 
 // steadyMillis returns the system's time at the opening plus the time since: it does not
-// jump.
-func (db *DB) steadyMillis() int64 { return db.opened.Add(db.opts.elapsed() - db.begun).UnixMilli() }
+// jump. It is bounded, since a manifest has no later times, and marks may be ahead of it.
+func (db *DB) steadyMillis() int64 {
+	return min(db.opened.Add(db.opts.elapsed()-db.begun).UnixMilli(), item.MaxTime/2)
+}
 
 // floor returns the newest sequence known to be at least as old as ago, 0 if none is
 // known.

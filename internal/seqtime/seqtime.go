@@ -11,7 +11,8 @@
 //
 // Only the time between marks counts. If the newest mark is ahead of the clock at an
 // opening, one of the two is wrong. Then the time of marks goes on from the newest
-// mark, so that recent writes do not look old.
+// mark, so that recent writes do not look old. Marks that are more than a century ahead are
+// wrong themselves: they are set back to the present, so that their time does not come to an end.
 package seqtime
 
 import (
@@ -27,6 +28,8 @@ const (
 	parts = 32 // of the shortest retention, in which a mark is made
 	least = time.Second
 	most  = time.Hour
+
+	century = 100 * 365 * 24 * time.Hour
 )
 
 // Marks are the marks of a store. The zero Marks has none. Callers give times in
@@ -43,6 +46,13 @@ func (m *Marks) Open(list []manifest.Mark, now int64) {
 	if n := len(list); n > 0 {
 		m.ahead = max(0, list[n-1].Time-now)
 	}
+	if m.ahead <= century.Milliseconds() {
+		return
+	}
+	for i := range m.list {
+		m.list[i].Time -= m.ahead
+	}
+	m.ahead = 0
 }
 
 // At returns the newest sequence known to have been given out by a time, 0 if none is

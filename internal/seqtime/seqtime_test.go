@@ -54,3 +54,19 @@ func TestClockBehind(t *testing.T) {
 		t.Errorf("marks %v", all)
 	}
 }
+
+// TestMarksFarAhead opens marks of a clock that was wrong by more than a century: they are set
+// back, with the time between them.
+func TestMarksFarAhead(t *testing.T) {
+	var m Marks
+	m.Open([]manifest.Mark{{Time: 9_000_000_000_000, Seq: 10}, {Time: 9_000_000_060_000, Seq: 20}}, 400_000)
+	if seq := m.At(399_999); seq != 10 {
+		t.Errorf("before the opening: %d", seq)
+	}
+	if !m.Add(460_000, 30, time.Minute, time.Minute) {
+		t.Error("no mark after a minute")
+	}
+	if all := m.All(); all[len(all)-1] != (manifest.Mark{Time: 460_000, Seq: 30}) {
+		t.Errorf("marks %v", all)
+	}
+}
