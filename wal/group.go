@@ -164,17 +164,18 @@ func (l *Log) handOver() {
 // them durable, unless that was done or there is nothing to vouch for. It is meant for
 // an idle log: only the decay of a record that no other follows looks like a torn write.
 func (l *Log) Vouch() error {
-	l.mu.Lock()
-	f := l.mu.file
-	needed := f.lastEnd > f.vouched && !l.mu.closed
-	l.mu.Unlock()
-	// If its file has no records, the file before it may have some that wait for space
-	// on a full disk.
-	if err := l.Sync(); err != nil || !needed {
-		return err
-	}
-	if _, _, err := l.Append(0, TypeVouch, 0, nil, nil); err != nil {
-		return err
+	for range 2 { // the first empty record of a file without others has no mark that says anything
+		l.mu.Lock()
+		needed := l.mu.file.unvouchedLocked() && !l.mu.closed
+		l.mu.Unlock()
+		// If its file has no records, the file before it may have some that wait for space
+		// on a full disk.
+		if err := l.Sync(); err != nil || !needed {
+			return err
+		}
+		if _, _, err := l.Append(0, TypeVouch, 0, nil, nil); err != nil {
+			return err
+		}
 	}
 	return l.Sync()
 }

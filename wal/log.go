@@ -117,6 +117,7 @@ type file struct {
 	lastSeq  uint64 // highest sequence in a record
 	lastEnd  int64  // end of the last record that is not a vouch
 	vouched  int64  // highest mark in a record
+	behind   bool   // it follows a file with records that no mark of that file vouches for
 	nextWish int64  // offset at which background work is asked for next
 }
 
@@ -409,9 +410,16 @@ func (l *Log) rotateLocked(next *file) {
 		start:  l.mu.start, buf: l.mu.buf, seals: true,
 	})
 	l.mu.buf = l.bufferLocked()
+	next.behind = f.unvouchedLocked()
 	l.live.add(next)
 	l.useLocked(next)
 	l.maker.wish() // to sync the full one
+}
+
+// unvouchedLocked says whether records of the file, or of those before it, have no mark that vouches for
+// them. A mark above the header vouches for the files before its file.
+func (f *file) unvouchedLocked() bool {
+	return f.lastEnd > f.vouched || f.behind && f.vouched == fileHeaderBytes
 }
 
 // bufferLocked returns an empty buffer.
