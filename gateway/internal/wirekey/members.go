@@ -6,19 +6,19 @@ import (
 
 	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/internal/jsondoc"
+	"github.com/cleavestore/cleave/partmap"
 )
 
-// Members returns the values of a partition key by the names on the paths of its container.
+// Members returns the values of a partition key by the names on the paths of its container, but for those that are undefined.
 func Members(key engine.PartitionKey, paths []string) map[string]json.RawMessage {
-	var values []json.RawMessage
-	if json.Unmarshal([]byte(key.String()), &values) != nil {
-		values = []json.RawMessage{json.RawMessage(key.String())}
-	}
 	out := map[string]json.RawMessage{}
-	for i, path := range paths {
-		if i < len(values) && json.Valid(values[i]) {
-			out[memberNames(path)] = values[i]
+	enc := key.Encoded()
+	for _, path := range paths {
+		n := partmap.PrefixLen(enc, 1)
+		if text := []byte(partmap.FromTrusted(enc[:n]).String()); json.Valid(text) { // undefined is no JSON
+			out[memberNames(path)] = text
 		}
+		enc = enc[n:]
 	}
 	return out
 }
