@@ -8,6 +8,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"sync"
 	"unicode/utf8"
 
 	"github.com/cleavestore/cleave/internal/jsondoc"
@@ -285,7 +286,7 @@ func addStrings() {
 				return value.Value{}
 			}
 			text := []byte(s)
-			if !json.Valid(text) || deep(text) {
+			if !json.Valid(text) || !mayStore(text) {
 				return value.Value{}
 			}
 			v := value.Parse(text)
@@ -319,23 +320,25 @@ func addStrings() {
 	})
 }
 
-// deep says whether JSON has more levels than a document may have. Who compares or sorts a value of a text
-// walks through it once for each level.
-func deep(text []byte) bool {
-	w, levels := jsondoc.Walk(text), 0
-	for {
-		switch v := w.Next(); {
-		case v.Kind >= jsondoc.KindArray:
-			if levels++; levels > jsondoc.DefaultMaxDepth {
-				return true
-			}
-		case v.Kind == jsondoc.KindUndefined:
-			levels--
-		}
-		if levels <= 0 {
-			return false
-		}
+var scanners = sync.Pool{New: func() any { return new(jsondoc.Scanner) }}
+
+// noKey are paths of a scan that looks for no partition key.
+var noKey = func() *jsondoc.Paths {
+	paths, err := jsondoc.Compile([]string{"/id"})
+	if err != nil {
+		panic(err) // the path is a constant
 	}
+	return paths
+}()
+
+// mayStore says whether a document may have the value that a JSON text is: one that has two members of a name in an object,
+// half a surrogate pair, or more levels than a document has no meaning that all readers agree on.
+func mayStore(text []byte) bool {
+	doc := slices.Concat([]byte(`{"id":"-","-":`), text, []byte{'}'})
+	s := scanners.Get().(*jsondoc.Scanner)
+	defer scanners.Put(s)
+	var out jsondoc.Doc
+	return s.Scan(doc, noKey, jsondoc.Limits{MaxBytes: len(doc), MaxDepth: jsondoc.DefaultMaxDepth + 1}, &out) == nil
 }
 
 // space is what trimming removes where nothing else is said.
