@@ -23,7 +23,8 @@ func TestComputedProperties(t *testing.T) {
 	s.do(201, "POST", "/dbs", `{"id":"d"}`)
 	s.do(201, "POST", "/dbs/d/colls", `{"id":"c","partitionKey":{"paths":["/pk"]},"computedProperties":[
 		{"name":"low","query":"SELECT VALUE LOWER(x.name) FROM x"},{"name":"sum","query":"SELECT VALUE c.n + 1 FROM c"},
-		{"name":"group","query":"SELECT VALUE c.n FROM c"},{"name":"both","query":"SELECT VALUE [c.n, c.n + 1] FROM c"}]}`)
+		{"name":"group","query":"SELECT VALUE c.n FROM c"},{"name":"both","query":"SELECT VALUE [c.n, c.n + 1] FROM c"},
+		{"name":"the \"n\"","query":"SELECT VALUE c.n FROM c"}]}`)
 	docs := "/dbs/d/colls/c/docs"
 	for i, name := range []string{"Ada", "BOB", "ada", "Cy"} {
 		s.do(201, "POST", docs, fmt.Sprintf(`{"id":"%d","pk":"a","name":%q,"n":%d,"list":[%s]}`, i, name, i, []string{"", fmt.Sprint(i)}[min(i, 1)]), pk, `["a"]`)
@@ -45,6 +46,8 @@ func TestComputedProperties(t *testing.T) {
 		"SELECT y.low, y.x FROM c JOIN (SELECT c.low, x FROM x IN c.list) y":            {`{"low":"bob","x":1}`, `{"low":"ada","x":2}`, `{"low":"cy","x":3}`},
 		"SELECT c.low, c.group, c.order, c['a b'] FROM c WHERE c.id = '1'":              {`{"low":"bob","group":1}`},
 		"SELECT VALUE b FROM c JOIN b IN c.both WHERE c.id = '1'":                       {`1`, `2`},
+		`SELECT VALUE c["the \"n\""] FROM c WHERE c["l\u006fw"] = 'bob'`:                {`1`},
+		`SELECT VALUE c["the ""n"""] FROM c WHERE c.id = '2'`:                           {`2`},
 		"SELECT VALUE ARRAY(SELECT VALUE b FROM b IN c.both) FROM c WHERE c.id = '1'":   {`[1,2]`},
 	} {
 		if got, _ := s.query(docs, text, pk, `["a"]`); !slices.Equal(texts(got), want) {

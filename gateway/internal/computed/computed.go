@@ -72,13 +72,13 @@ func Check(definition json.RawMessage, keyPaths []string, isSystem func(name []b
 // that of the container, with which _self begins.
 func Put(text string, definition json.RawMessage, path string) (string, error) {
 	all := make(map[string]string)
-	if strings.Contains(text, self) {
+	if mayName(text, self) {
 		all[self] = "SELECT VALUE CONCAT('" + path + "docs/', c._rid, '/') FROM c"
 	}
-	if strings.Contains(text, etag) {
+	if mayName(text, etag) {
 		all[etag] = "SELECT VALUE DOCUMENTETAG(c) FROM c"
 	}
-	if strings.Contains(text, attachments) {
+	if mayName(text, attachments) {
 		all[attachments] = "SELECT VALUE 'attachments/' FROM c"
 	}
 	if err := add(all, text, definition); err != nil {
@@ -88,7 +88,7 @@ func Put(text string, definition json.RawMessage, path string) (string, error) {
 		return text, nil
 	}
 	tree, err := syntax.Parse(text)
-	if err != nil {
+	if err != nil || !names(tree, all) {
 		return text, nil
 	}
 	if tree, err = sql.Substitute(text, tree, all); err != nil {
@@ -116,9 +116,28 @@ func add(all map[string]string, text string, definition json.RawMessage) error {
 		return err
 	}
 	for _, p := range list {
-		if strings.Contains(text, p.Name) {
+		if mayName(text, p.Name) {
 			all[p.Name] = p.Query
 		}
 	}
 	return nil
+}
+
+// mayName says whether a text may have a name: as it is, or in a string with escapes or doubled quotes.
+func mayName(text, name string) bool {
+	return strings.Contains(text, name) || strings.Contains(text, `\`) || strings.ContainsAny(name, `"'`)
+}
+
+// names says whether a query has a member with one of the names.
+func names(q *syntax.Query, all map[string]string) (found bool) {
+	q.Exprs(func(e syntax.Expr) {
+		syntax.Walk(e, func(x syntax.Expr) bool {
+			if m, ok := x.(*syntax.Member); ok {
+				_, known := all[m.Name]
+				found = found || known
+			}
+			return !found
+		})
+	})
+	return found
 }
