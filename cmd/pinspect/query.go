@@ -51,9 +51,9 @@ type statsRow struct {
 func (c *queryCommand) Run(ctx context.Context, out *output) error {
 	parameters := make(map[string]any)
 	for name, text := range c.Param {
-		var v any
-		if json.Unmarshal([]byte(text), &v) != nil {
-			v = text
+		var v any = text
+		if json.Valid([]byte(text)) {
+			v = json.RawMessage(text) // so numbers keep their digits
 		}
 		parameters[strings.TrimPrefix(name, "@")] = v
 	}

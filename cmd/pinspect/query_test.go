@@ -31,7 +31,7 @@ func TestQuery(t *testing.T) {
 	if list := ofType(objects(t, clean(t, "query", s.dir, "cities", "SELECT * FROM c", "--key", `"C3"`, "--json")), "result"); len(list) == 0 || list[0]["key"] != `"C3"` {
 		t.Errorf("%v", list)
 	}
-	for given, want := range map[string]string{"p=a;b": `"a;b"`, `p="a;"`: `"a;"`, "p=a;q=1": `"a;q=1"`, `p={"a=b":";"}`: `{"a=b":";"}`, `p=a\;`: `"a\\;"`} {
+	for given, want := range map[string]string{"p=a;b": `"a;b"`, `p="a;"`: `"a;"`, "p=a;q=1": `"a;q=1"`, `p={"a=b":";"}`: `{"a=b":";"}`, "p=9007199254740993": "9007199254740993", "p=1e999": "1e999", `p=a\;`: `"a\\;"`} {
 		if got := clean(t, "query", s.dir, "cities", "SELECT TOP 1 VALUE @p FROM c", "--param", given); strings.TrimSpace(got) != want {
 			t.Errorf("--param %s is %s, want %s", given, got, want)
 		}
