@@ -62,8 +62,8 @@ type CollisionError = copypass.CollisionError
 // partition key, while the container is read and written. It returns the job that does
 // so. Until CopyJob.Finish the copy can be read but not written (ErrCopying).
 //
-// If the job ends early, by an error, a cancel or a crash, another call with the same name
-// and partition key goes on. DropContainer drops the unfinished copy instead. The
+// If the job ends early, by an error, a cancel or a crash, another call with the same name,
+// partition key and HashVersion goes on. DropContainer drops the unfinished copy instead. The
 // container is not changed by either. CopyTo waits for splits, merges and moves of the container
 // until ctx ends.
 //
@@ -154,7 +154,8 @@ func (c *Container) copyTarget(ctx context.Context, name string, def ContainerDe
 	if to, err = c.db.Container(name); err != nil {
 		return nil, err
 	}
-	if to.copyOf.Load() != c.id || !jsondoc.SamePaths(to.def.PartitionKey, def.PartitionKey) || !to.def.Synthetic.rule().Equal(def.Synthetic.rule()) {
+	sameKey := jsondoc.SamePaths(to.def.PartitionKey, def.PartitionKey) && to.def.Synthetic.rule().Equal(def.Synthetic.rule())
+	if to.copyOf.Load() != c.id || !sameKey || to.keys.Version1 != (def.HashVersion == 1) {
 		return nil, exists
 	}
 	return to, nil

@@ -301,6 +301,11 @@ func TestCopyToRefused(t *testing.T) {
 	if _, err := copied(ctx, src, "dst", ContainerDef{PartitionKey: []string{"/v"}, DefaultTTL: NoExpiry}); !errors.Is(err, ErrExists) {
 		t.Errorf("to an unfinished copy with another key: %v", err)
 	}
+	hashed := copyDef
+	hashed.HashVersion = 1
+	if _, err := copied(ctx, src, "dst", hashed); !errors.Is(err, ErrExists) {
+		t.Errorf("to an unfinished copy with another hash: %v", err)
+	}
 	must(t, src.Delete(ctx, StringKey("k"), "i", nil))
 	quoted := copyDef
 	quoted.PartitionKey = []string{`/"n"`} // the same path
