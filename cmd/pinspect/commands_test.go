@@ -18,6 +18,7 @@ import (
 	"github.com/cleavestore/cleave/cmd/pinspect/internal/layout"
 	"github.com/cleavestore/cleave/cmd/pinspect/internal/space"
 	"github.com/cleavestore/cleave/cmd/pinspect/internal/storediff"
+	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/internal/humanize"
 	"github.com/cleavestore/cleave/internal/jsonfields"
 )
@@ -332,6 +333,27 @@ func TestGet(t *testing.T) {
 	}
 	if got := clean(t, "get", s.dir, "blobs", `["x",1]`, "blob/1"); got != "\x00\xff bytes" {
 		t.Errorf("%q", got)
+	}
+}
+
+// TestRawID: ids of an opaque container that are no text are told apart.
+func TestRawID(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "store")
+	db, err := engine.Open(t.Context(), dir, nil)
+	check(t, err)
+	c, err := db.CreateContainer(t.Context(), "c", engine.ContainerDef{Kind: engine.Opaque})
+	check(t, err)
+	for _, id := range []string{"text", "\xfe", "\xff"} {
+		_, err = c.Put(t.Context(), engine.StringKey("k"), id, []byte("b"), nil)
+		check(t, err)
+	}
+	check(t, db.Close())
+	var got []any
+	for _, v := range ofType(objects(t, clean(t, "export", dir, "c", "--json")), "document") {
+		got = append(got, v["id_base64"])
+	}
+	if want := []any{nil, "/g==", "/w=="}; !slices.Equal(got, want) {
+		t.Errorf("raw ids %v, want %v", got, want)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"time"
+	"unicode/utf8"
 
 	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/internal/cli"
@@ -34,6 +35,7 @@ type documentRow struct {
 	header
 	Key      string          `json:"key"` // text form, as get reads it
 	ID       string          `json:"id"`
+	RawID    []byte          `json:"id_base64,omitempty"` // of an id that is no UTF-8, which is not whole as a text
 	ETag     string          `json:"etag"`
 	Seq      uint64          `json:"seq"`
 	Modified time.Time       `json:"modified"`
@@ -45,6 +47,9 @@ type documentRow struct {
 func describeItem(it *engine.Item, kind engine.ContainerKind) *documentRow {
 	row := &documentRow{
 		header: newHeader("document"), Key: it.Key.String(), ID: it.ID, ETag: it.ETag.String(), Seq: it.Seq, Modified: it.Modified.UTC(), Bytes: len(it.Body),
+	}
+	if !utf8.ValidString(it.ID) {
+		row.RawID = []byte(it.ID)
 	}
 	if kind == engine.JSON {
 		row.Body = it.Body
