@@ -82,6 +82,26 @@ func compositeText(rng *rand.Rand) string {
 	return all[rng.IntN(len(all))]
 }
 
+// TestCompositeText: the text of a composite index is read as the same one, whatever its names are.
+func TestCompositeText(t *testing.T) {
+	odd := [][]CompositePath{
+		{{Path: "/a"}, {Path: "/b"}, {Path: "/c"}}, {{Path: "/a"}, {Path: "/b, /c"}},
+		{{Path: "/d", Descending: true}, {Path: "/e"}}, {{Path: "/d DESC"}, {Path: "/e"}}, {{Path: "/f,g asc"}, {Path: "/h ", Descending: true}},
+	}
+	c := mustCompile(t, Policy{Composite: odd})
+	var read [][]CompositePath
+	for _, x := range c.Composites() {
+		paths, err := ParseComposite(x.String())
+		if err != nil {
+			t.Fatalf("%v: %v", x, err)
+		}
+		read = append(read, paths)
+	}
+	if mustCompile(t, Policy{Composite: read}).Fingerprint() != c.Fingerprint() {
+		t.Errorf("%v is read as %v", odd, read)
+	}
+}
+
 // TestCompositeTerms compares the order of terms, the spans, and what terms say of the order
 // with the values of random documents.
 func TestCompositeTerms(t *testing.T) {

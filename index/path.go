@@ -115,13 +115,13 @@ func (p Path) String() string {
 	return text.String()
 }
 
-// quoteName puts a name in quotes if it cannot stand in a path without.
+// quoteName puts a name in quotes if it cannot stand in a path without, or not in a list of paths with their orders.
 func quoteName(name string) string {
 	switch name {
 	case "", "?", "*", "[]":
 		return `"` + name + `"`
 	}
-	if !strings.ContainsAny(name, "/\"\\") {
+	if !strings.ContainsAny(name, "/\"\\, ") {
 		return name
 	}
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(name) + `"`
