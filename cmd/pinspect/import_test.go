@@ -3,12 +3,16 @@ package main
 import (
 	"bytes"
 	"compress/gzip"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
+
+	"github.com/cleavestore/cleave/engine"
+	"github.com/cleavestore/cleave/internal/cli"
 )
 
 // TestImport imports each kind of file that is read without the companion program.
@@ -158,6 +162,25 @@ func TestImportDryRunThere(t *testing.T) {
 		if n := advice["documents"]; n != tc.judged || !strings.Contains(fmt.Sprint(advice["candidates"]), "key:"+tc.create[1]+" ") {
 			t.Errorf("%v: judged by %v documents, want %v: %.300v", tc.create, n, tc.judged, advice)
 		}
+	}
+}
+
+// TestImportRandomSuffix: a container whose keys have random suffixes takes no import. Run again, it would write its
+// documents once more.
+func TestImportRandomSuffix(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "store")
+	db, err := engine.Open(t.Context(), dir, nil)
+	check(t, err)
+	_, err = db.CreateContainer(t.Context(), "c", engine.ContainerDef{Synthetic: &engine.SyntheticKey{Join: []string{"/day"}, Suffixes: 64}})
+	check(t, errors.Join(err, db.Close()))
+	for _, flag := range []string{"--skip-existing", "--skip-bad", "--dry-run"} {
+		status, out, stderr := runInput(t, `{"id":"a","day":"1"}`, "import", "-", "--db", dir, "--container", "c", flag)
+		if status != cli.ExitUsage || !strings.Contains(stderr, "random suffix") {
+			t.Errorf("%s: status %d: %s%s", flag, status, out, stderr)
+		}
+	}
+	if got := clean(t, "export", dir, "c"); got != "" {
+		t.Errorf("written: %s", got)
 	}
 }
 

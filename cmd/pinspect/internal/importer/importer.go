@@ -467,6 +467,8 @@ func (w *writing) container(ctx context.Context, db *engine.DB) (*engine.Contain
 	}
 	def := container.Def()
 	switch {
+	case def.Synthetic != nil && def.Synthetic.Suffixes > 0 && def.Synthetic.SuffixOf == "":
+		return nil, cli.Usagef("container %q: %w: an import that is run again could not find the documents that it has written", w.Container, engine.ErrRandomSuffix)
 	case def.Kind != engine.JSON && !w.Opaque:
 		return nil, cli.Usagef("container %q is opaque: --opaque writes bytes into it", w.Container)
 	case def.Kind == engine.JSON && w.Opaque:
