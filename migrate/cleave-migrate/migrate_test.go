@@ -285,6 +285,7 @@ func TestSQLite(t *testing.T) {
 		`CREATE TABLE u (x TEXT)`,
 		`CREATE TABLE bound (id TEXT PRIMARY KEY, j BLOB)`, `INSERT INTO bound VALUES ('a', x'7b2261223a317d'), ('b', x'ff')`,
 		`CREATE TABLE mixed (k PRIMARY KEY)`, `INSERT INTO mixed VALUES (1), ('1'), (x'31'), (2.5)`,
+		`CREATE TABLE days (d DATE PRIMARY KEY, n INTEGER)`, `INSERT INTO days VALUES ('2026-01-02', 1), ('2026-01-02 00:00:00', 2), ('2026-01-02T00:00:00Z', 3)`,
 		`CREATE TABLE odd (id TEXT PRIMARY KEY)`, `INSERT INTO odd VALUES ('a'), (CAST(x'fe' AS TEXT)), (CAST(x'ff' AS TEXT))`,
 		`CREATE TABLE bars (a TEXT, b TEXT, PRIMARY KEY (a, b))`, `INSERT INTO bars VALUES ('x', 'y|z'), ('x|y', 'z'), ('y', 'z')`,
 	} {
@@ -318,6 +319,14 @@ func TestSQLite(t *testing.T) {
 	}
 	if docs, refused = read(t, "-from", "sqlite", "-table", "odd", name); len(docs) != 1 || len(refused) != 2 {
 		t.Errorf("ids that are no UTF-8: %q, %q", docs, refused)
+	}
+	docs, refused = read(t, "-from", "sqlite", "-table", "days", name)
+	if len(docs) != 3 || docs[`row 2, id "2026-01-02 00:00:00"`] != `{"id":"2026-01-02 00:00:00","d":"2026-01-02T00:00:00Z","n":2}` {
+		t.Errorf("ids that are one time: %q, %q", docs, refused)
+	}
+	docs, refused = read(t, "-from", "sqlite", "-query", "SELECT * FROM days", "-id", "d", name)
+	if len(docs) != 0 || len(refused) != 3 || !strings.Contains(refused[`row 1, id ""`], `CAST("d" AS TEXT) AS "d"`) {
+		t.Errorf("ids of a query that are one time: %q, %q", docs, refused)
 	}
 	docs, refused = read(t, "-from", "sqlite", "-table", "mixed", name)
 	if len(docs) != 2 || docs[`row 1, id "1"`] != `{"id":"1","k":1}` || len(refused) != 2 {

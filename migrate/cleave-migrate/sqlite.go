@@ -46,12 +46,16 @@ func (c *config) readSQLite(ctx context.Context, w *printer) error {
 	defer tx.Rollback()
 	ids, query := columns(c.id), c.query
 	if c.table != "" {
-		query = "SELECT * FROM " + quoteName(c.table)
 		if len(ids) == 0 {
 			if ids, err = primaryKey(ctx, tx, c.table); err != nil {
 				return fmt.Errorf("%s: %w", c.source, err)
 			}
 		}
+		query = "SELECT *"
+		for _, id := range ids { // once more, as it is stored: the driver makes one time of several texts
+			query += ", +" + quoteName(id)
+		}
+		query += " FROM " + quoteName(c.table)
 	}
 	rows, err := tx.QueryContext(ctx, query)
 	if err != nil {
@@ -65,12 +69,15 @@ func (c *config) readSQLite(ctx context.Context, w *printer) error {
 	if err != nil {
 		return err
 	}
+	values, into := make([]any, len(names)), make([]any, len(names))
+	if c.table != "" {
+		names = names[:len(names)-len(ids)]
+	}
 	for _, id := range ids {
 		if !slices.Contains(names, id) {
 			return fmt.Errorf("id=%s: there is no such column among %q", id, names)
 		}
 	}
-	values, into := make([]any, len(names)), make([]any, len(names))
 	kinds := make(map[string]string)
 	for i := range values {
 		into[i] = &values[i]
@@ -87,13 +94,19 @@ func (c *config) readSQLite(ctx context.Context, w *printer) error {
 	return rows.Err()
 }
 
-// row makes a document of a row. kinds has what kind of value the first row has in each column of the id: 1 and '1'
-// would make one id.
+// row makes a document of a row. Of a table the values of the id come once more, behind the others. kinds has what kind
+// of value the first row has in each column of the id: 1 and '1' would make one id.
 func (c *config) row(names []string, values []any, ids []string, kinds map[string]string) (doc []byte, id string, err error) {
 	texts := make([]string, 0, len(ids))
 	members := make([]member, 1, 1+len(names)) // the id comes first
-	for _, name := range ids {
+	for i, name := range ids {
 		v := values[slices.Index(names, name)]
+		if c.table != "" {
+			v = values[len(names)+i]
+		}
+		if _, ok := v.(time.Time); ok {
+			return nil, "", fmt.Errorf("column %s of the id is a time, and several texts are the same time: say CAST(%s AS TEXT) AS %[2]s in the query", name, quoteName(name))
+		}
 		if v == nil {
 			return nil, "", fmt.Errorf("column %s of the id is NULL", name)
 		}
