@@ -95,6 +95,7 @@ func (s *session) compare() (size int64, err error) {
 	err = s.patiently(func() (err error) {
 		s.result, size = Result{}, 0
 		err = merge(s.stored(""), snapshot.Scan(s.ctx, s.key, engine.IDRange{}, nil), func(id string, want, have *engine.Item) error {
+			s.highest = id
 			if s.expired(want) {
 				want = nil
 			}

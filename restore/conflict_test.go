@@ -13,6 +13,39 @@ import (
 	"github.com/cleavestore/cleave/engine"
 )
 
+// TestBesideFasterWriter: a restore of several transactions ends also beside a writer who adds more items, behind all
+// others, than it deletes.
+func TestBesideFasterWriter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := cleavetest.New(t)
+		c := notes(t, s.DB(), func(d *engine.ContainerDef) { d.Limits.BatchOperations = 7 })
+		for i := range 20 {
+			upsert(t, c, "acme", fmt.Sprintf("%02d", i), "backup")
+		}
+		want, _ := content(t, c, acme)
+		backup, _ := backupOf(t, s.DB(), nil)
+		for i := range 20 {
+			upsert(t, c, "acme", fmt.Sprintf("extra-%02d", i), "present")
+		}
+		const most = 500
+		written := 0
+		result, err := run(t, c, backup, Options{Replace: true, Progress: func(p Progress) {
+			for n := 0; p.Total > 0 && n < 10 && written < most; n++ {
+				upsert(t, c, "acme", fmt.Sprintf("other-%03d", written), "other")
+				written++
+			}
+		}})
+		if err != nil || result.Deleted != 20 || written == 0 || written == most {
+			t.Errorf("beside %d items: %+v, %v", written, result, err)
+		}
+		got, _ := content(t, c, acme)
+		maps.DeleteFunc(got, func(id, _ string) bool { return strings.HasPrefix(id, "other-") })
+		if !maps.Equal(got, want) {
+			t.Errorf("%v", got)
+		}
+	})
+}
+
 // TestBesideOtherItems: another writer writes to the same logical partition in each try of each
 // transaction. The restore fails only if that is an item which it restores, and names it.
 func TestBesideOtherItems(t *testing.T) {

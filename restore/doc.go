@@ -45,7 +45,8 @@
 // An acknowledged write of another writer is never undone by accident: without
 // Options.Replace nothing is deleted or overwritten, also no item that appears after step 2.
 // With it, everything that is not in the backup is to go. A writer that goes on writing to
-// the logical partition during a restore of several transactions may write behind it.
+// the logical partition during a restore of several transactions may write behind it. Items
+// that appear behind all that step 2 has compared stay: so the restore ends.
 //
 // # Invariants
 //
@@ -53,5 +54,5 @@
 //  2. A backup that is damaged, or does not belong to the ones before it, changes nothing.
 //  3. After nil the logical partition was equal to the backup, range of ids by range of ids, but
 //     for items that have expired since and for what others wrote while the transaction of the
-//     range was under way: that is as if written behind it.
+//     range was under way, or behind the last id of step 2: that is as if written behind it.
 package restore

@@ -107,6 +107,7 @@ type session struct {
 	ttl       time.Duration   // the DefaultTTL of the container
 	follows   bool            // in both containers items follow the default: both go by ttl
 	differing int64           // items that differed when they were compared
+	highest   string          // id of the last item then
 	evicted   map[string]bool // ids that were deleted to be written again
 }
 

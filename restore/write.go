@@ -169,6 +169,9 @@ func (t *transaction) try(tx *engine.Tx) error {
 	}
 	seen, stopped := 0, false
 	err := merge(s.stored(t.after), tx.Scan(engine.IDRange{After: t.after}, nil), func(id string, want, have *engine.Item) error {
+		if id > s.highest && !t.whole { // it was written since, and others may follow for ever
+			return errStop
+		}
 		if seen++; seen > looked && !t.whole {
 			stopped = true
 			return errStop
