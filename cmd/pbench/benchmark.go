@@ -131,7 +131,7 @@ func (b *benchmark) perform(ctx context.Context, label string, perSecond float64
 	live := harness.LiveLine{Env: b.env, Label: label, Stats: b.target.Store.Stats, Offered: perSecond, Splits: b.target.Splits}
 	cuts := cutter{c: b.target.Container, at: b.splitAt}
 	defer cuts.stop()
-	copies := copier{s: b.target.Store, dir: filepath.Join(harness.CheckpointDir(b.target.Dir), "now"), every: b.copyEvery}
+	copies := copier{s: b.target.Store, dir: filepath.Join(harness.CheckpointDir(b.target.Dir), harness.NewestCheckpoint), every: b.copyEvery}
 	defer copies.stop()
 	store := measure.Store(b.target.Container)
 	if b.ttl > 0 {

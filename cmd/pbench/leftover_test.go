@@ -36,7 +36,7 @@ func TestKilledRun(t *testing.T) {
 		t.Helper()
 		within(func(db harness.Store, c harness.Container) error {
 			m := harness.RunMark{V: harness.RunMarkVersion, Container: "docs", Before: 5000, During: 400, Checkpoints: true}
-			return errors.Join(m.Begin(t.Context(), dir, db), os.Mkdir(filepath.Join(harness.CheckpointDir(dir), "now"), 0o700))
+			return errors.Join(m.Begin(t.Context(), dir, db), os.Mkdir(filepath.Join(harness.CheckpointDir(dir), harness.NewestCheckpoint), 0o700))
 		})
 	}
 	gone := func(name string) {
@@ -72,6 +72,18 @@ func TestKilledRun(t *testing.T) {
 	within(func(db harness.Store, c harness.Container) error { return c.SetThroughput(context.Background(), 700) })
 	s.do(t, cli.ExitOK, run...)
 	provisioned(700)
+	// So does what somebody has put in the place of the checkpoints.
+	killed()
+	theirs := filepath.Join(harness.CheckpointDir(dir), "theirs")
+	if err := os.WriteFile(theirs, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.do(t, cli.ExitOK, "load", "--db", dir, "--docs", "200", "--generator", "small", "--durability", "buffered")
+	if _, err := os.Stat(theirs); err != nil {
+		t.Error(err)
+	}
+	gone(filepath.Join(harness.CheckpointDir(dir), harness.NewestCheckpoint))
+	gone(filepath.Join(dir, harness.RunMarkName))
 }
 
 // TestCheckpointsOutside: the checkpoints of a run lie beside its store, also if the store is the working directory.

@@ -29,6 +29,8 @@ type RunMark struct {
 const (
 	RunMarkName    = "pbench-run.json"
 	RunMarkVersion = 1
+	// NewestCheckpoint is the directory in CheckpointDir in which a run makes each of its checkpoints.
+	NewestCheckpoint = "now"
 )
 
 // Begin writes the mark, durably, and makes the changes. After an error there are
@@ -88,11 +90,13 @@ func (m *RunMark) Undo(ctx context.Context, dir string, s Store) (done []string,
 	}
 	if m.Checkpoints {
 		made := CheckpointDir(dir)
-		if _, err := os.Lstat(made); err == nil {
-			if err := os.RemoveAll(made); err != nil {
+		if info, err := os.Lstat(made); err == nil && info.IsDir() {
+			if err := os.RemoveAll(filepath.Join(made, NewestCheckpoint)); err != nil {
 				return done, err
 			}
-			done = append(done, made+" is removed")
+			if os.Remove(made) == nil { // else somebody has put something there since
+				done = append(done, made+" is removed")
+			}
 		}
 	}
 	return done, os.Remove(filepath.Join(dir, RunMarkName))
