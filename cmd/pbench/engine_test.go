@@ -3,11 +3,14 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/internal/cli"
 	"github.com/cleavestore/cleave/internal/harness"
 	"github.com/cleavestore/cleave/internal/workload"
@@ -46,6 +49,49 @@ func TestEndToEnd(t *testing.T) {
 	}
 	s.do(t, cli.ExitOK, "run", "--db", dir, "--ops", "200", "--warmup", "0s", "--positioned", "--profile", "heap")
 	wants(t, s.out.String(), "ALL ", "heap profile")
+}
+
+// TestDroppedContainer: what is known of the documents of a container does not hold for another one that has got its name.
+func TestDroppedContainer(t *testing.T) {
+	dir, ctx := filepath.Join(t.TempDir(), "store"), t.Context()
+	s := newEngineSession(t)
+	load := []string{"load", "--db", dir, "--generator", "small", "--durability", "buffered", "--docs"}
+	s.do(t, cli.ExitOK, append(load, "300")...)
+	within := func(do func(db *engine.DB) error) {
+		t.Helper()
+		db, err := engine.Open(ctx, dir, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err = errors.Join(do(db), db.Close()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	within(func(db *engine.DB) error { return db.DropContainer(ctx, "docs") })
+	s.do(t, cli.ExitOK, append(load, "200")...)
+	if known, err := harness.ReadCatalog(dir); err != nil || known.Containers["docs"].Documents != 200 {
+		t.Errorf("loaded again: %+v, %v", known, err)
+	}
+	within(func(db *engine.DB) error {
+		err := db.DropContainer(ctx, "docs")
+		c, createErr := db.CreateContainer(ctx, "docs", engine.ContainerDef{PartitionKey: []string{"/own"}})
+		for i := 0; i < 20 && createErr == nil; i++ {
+			_, createErr = c.Upsert(ctx, fmt.Appendf(nil, `{"id":"%d","own":"a"}`, i), nil)
+		}
+		return errors.Join(err, createErr)
+	})
+	s.do(t, cli.ExitOK, "run", "--db", dir, "--workload", "ycsb-a", "--closed", "--ops", "50", "--warmup", "0s", "--durability", "buffered")
+	within(func(db *engine.DB) error {
+		c, err := db.Container("docs")
+		if err != nil {
+			return err
+		}
+		n, err := c.Count(ctx, engine.AllPartitions(), engine.Filter{})
+		if n != 20 {
+			t.Errorf("%d documents, 20 were there before the run", n)
+		}
+		return err
+	})
 }
 
 // TestSeriesWithoutWarmUp: the series has only what was written after the warm-up.

@@ -259,6 +259,9 @@ func (l *loadCommand) container(ctx context.Context, s harness.Store, paths []st
 		if len(paths) == 0 {
 			return nil, l.needsPartitionKey()
 		}
+		if err = harness.SetOrigin(l.DB, l.Container, nil); err != nil { // that of one that was dropped
+			return nil, err
+		}
 		return s.CreateContainer(ctx, l.Container, l.newDef(paths))
 	}
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/cleavestore/cleave/internal/humanize"
+	"github.com/cleavestore/cleave/internal/jsondoc"
 	"github.com/cleavestore/cleave/internal/measure"
 	"github.com/cleavestore/cleave/internal/workload"
 	"github.com/cleavestore/cleave/partmap"
@@ -111,8 +112,11 @@ func findDocuments(ctx context.Context, env *Environment, dir, name string, c Co
 		if generatorErr != nil {
 			return nil, nil, fmt.Errorf("%s: container %q: %w", CatalogName, name, generatorErr)
 		}
-		d, from = measure.NewGenerated(g, o.Documents), &o
-	} else {
+		if jsondoc.SamePaths(c.Def().PartitionKey, []string{g.KeyPath()}) { // else it has taken the place of one that was dropped
+			d, from = measure.NewGenerated(g, o.Documents), &o
+		}
+	}
+	if d == nil {
 		bar := NewProgress(env, "read the keys", time.Now())
 		defer bar.End()
 		d, err = SampleDocuments(ctx, c, maxSampled, func(n int64) {
