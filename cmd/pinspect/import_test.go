@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/klauspost/compress/zstd"
+
 	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/internal/cli"
 )
@@ -23,6 +25,9 @@ func TestImport(t *testing.T) {
 	if _, err := z.Write([]byte(`[{"id":"a","k":1,` + system + "}]")); err != nil || z.Close() != nil {
 		t.Fatal(err)
 	}
+	packer, err := zstd.NewWriter(nil)
+	check(t, err)
+	packed := packer.EncodeAll([]byte(`[{"id":"a","k":1}]`), nil)
 	const a, b = `{"id":"a","k":1}` + "\n", `{"id":"b","k":2,"<":[1.0]}` + "\n"
 	for name, test := range map[string]struct{ from, in, want string }{
 		"lines":         {"ndjson", a + "\n" + b, a + b},
@@ -36,6 +41,7 @@ func TestImport(t *testing.T) {
 		"own Documents": {"cosmos-export", `{"id":"a","k":1,"Documents":[{"id":"x","k":1}]}`, `{"id":"a","k":1,"Documents":[{"id":"x","k":1}]}` + "\n"},
 		"marked array":  {"cosmos-export", "\ufeff" + `[{"id":"a","k":1}]`, a},
 		"gzipped array": {"cosmos-export", zipped.String(), a},
+		"pzstd array":   {"cosmos-export", "\x50\x2a\x4d\x18\x04\x00\x00\x00size" + string(packed), a},
 	} {
 		dir := filepath.Join(t.TempDir(), "store")
 		for range 2 { // again, with the same outcome

@@ -74,12 +74,12 @@ func NewLines(r io.Reader, name string, limit int) *Lines {
 	}
 	l := &Lines{name: name, limit: limit, source: counter{from: r}}
 	compressed := bufio.NewReaderSize(&l.source, ioBytes)
-	plain, err := l.decompress(compressed)
+	plain, release, err := Decompress(compressed)
 	if err != nil {
 		l.err = err
 		return l
 	}
-	l.text = compressed
+	l.text, l.closers = compressed, append(l.closers, release)
 	if plain != io.Reader(compressed) {
 		l.text = bufio.NewReaderSize(plain, ioBytes)
 	}
@@ -98,31 +98,30 @@ const (
 	skippableMagic = "\x2a\x4d\x18" // after a byte 0x50 to 0x5f
 )
 
-// decompress returns a reader of the plain text, by the magic number.
-func (l *Lines) decompress(r *bufio.Reader) (io.Reader, error) {
+// Decompress returns a reader of the plain text of r, which may be compressed by gzip or zstd, by
+// the magic number. release gives back the decoder, and leaves r open.
+func Decompress(r *bufio.Reader) (plain io.Reader, release func() error, err error) {
 	magic, err := r.Peek(4)
 	if err != nil && err != io.EOF {
-		return nil, err
+		return nil, nil, err
 	}
 	switch {
 	case bytes.HasPrefix(magic, []byte(gzipMagic)):
 		z, err := gzip.NewReader(r)
 		if err != nil {
-			return nil, fmt.Errorf("gzip: %w", noEOF(err))
+			return nil, nil, fmt.Errorf("gzip: %w", noEOF(err))
 		}
-		l.closers = append(l.closers, z.Close)
-		return named{"gzip", z}, nil
+		return named{"gzip", z}, z.Close, nil
 	case string(magic) == zstdMagic,
 		len(magic) == 4 && magic[0]&0xf0 == 0x50 && string(magic[1:]) == skippableMagic:
 		// One goroutine: it is this one that reads.
 		z, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxZstdWindow))
 		if err != nil {
-			return nil, fmt.Errorf("zstd: %w", noEOF(err))
+			return nil, nil, fmt.Errorf("zstd: %w", noEOF(err))
 		}
-		l.closers = append(l.closers, func() error { z.Close(); return nil })
-		return named{"zstd", z}, nil
+		return named{"zstd", z}, func() error { z.Close(); return nil }, nil
 	}
-	return r, nil
+	return r, func() error { return nil }, nil
 }
 
 // All returns the lines without their ends, blank ones left out; blanks around

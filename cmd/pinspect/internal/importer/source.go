@@ -15,9 +15,6 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/klauspost/compress/gzip"
-	"github.com/klauspost/compress/zstd"
-
 	"github.com/cleavestore/cleave/cmd/pinspect/internal/command"
 	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/internal/cli"
@@ -42,12 +39,13 @@ func (c *Import) file(_ context.Context, env *command.Environment) (source, erro
 			lines(in, name, yield)
 			return
 		}
-		plain, closePlain, err := decompress(in)
+		text, release, err := workload.Decompress(bufio.NewReaderSize(in, 256<<10))
 		if err != nil {
 			yield(document{}, fmt.Errorf("%s: %w", name, err))
 			return
 		}
-		defer closePlain()
+		defer func() { _ = release() }() // it was only read
+		plain := bufio.NewReader(text)
 		if mark, _ := plain.Peek(len(byteOrderMark)); string(mark) == byteOrderMark {
 			_, _ = plain.Discard(len(mark)) // which lie in the buffer
 		}
@@ -76,27 +74,6 @@ func lines(in io.Reader, name string, yield func(document, error) bool) bool {
 		}
 	}
 	return true
-}
-
-// decompress returns a reader of plain text.
-func decompress(in io.Reader) (*bufio.Reader, func(), error) {
-	r := bufio.NewReaderSize(in, 256<<10)
-	magic, _ := r.Peek(4) // an error comes again
-	switch {
-	case bytes.HasPrefix(magic, []byte("\x1f\x8b")):
-		z, err := gzip.NewReader(r)
-		if err != nil {
-			return nil, nil, fmt.Errorf("gzip: %w", err)
-		}
-		return bufio.NewReader(z), func() { z.Close() }, nil
-	case string(magic) == "\x28\xb5\x2f\xfd":
-		z, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(128<<20))
-		if err != nil {
-			return nil, nil, fmt.Errorf("zstd: %w", err)
-		}
-		return bufio.NewReader(z), z.Close, nil
-	}
-	return r, func() {}, nil
 }
 
 // export gives the documents of an export of Cosmos DB: values one after the other, each a
