@@ -107,6 +107,9 @@ func execute(ctx context.Context, args []string, env *environment) int {
 
 // fail prints an error and returns the exit status that goes with it.
 func (e *environment) fail(err error) int {
+	if ended, ok := errors.AsType[endedError](err); ok {
+		return int(ended)
+	}
 	switch {
 	case err == nil:
 		return cli.ExitOK

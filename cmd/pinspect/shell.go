@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,7 +23,7 @@ type shellCommand struct {
 
 // Help returns the long help text.
 func (*shellCommand) Help() string {
-	return `Reads lines and answers them. A line that begins with SELECT is a query in the container that "use NAME" has chosen; EXPLAIN before it shows the plan. Any other line is a command of pinspect without the directory: "top", "map", "get cities '\"PT\"' porto". Each line sees the store as it is then, also beside a process that writes. Arrows recall lines, Tab completes, Ctrl-D ends. Input that is not a terminal is read line by line; then the first line that fails ends it.
+	return `Reads lines and answers them. A line that begins with SELECT is a query in the container that "use NAME" has chosen; EXPLAIN before it shows the plan. Any other line is a command of pinspect without the directory: "top", "map", "get cities '\"PT\"' porto". Each line sees the store as it is then, also beside a process that writes. Arrows recall lines, Tab completes, Ctrl-D ends. Input that is not a terminal is read line by line; then the first line that fails ends it, with its exit status.
 
 Example:
   pinspect shell DIR cities`
@@ -30,6 +31,12 @@ Example:
 
 // errQuit ends a shell.
 var errQuit = errors.New("quit")
+
+// endedError is the exit status of a line that has failed and said why.
+type endedError int
+
+// Error implements error.
+func (e endedError) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
 
 // shell is a dialogue about one store.
 type shell struct {
@@ -98,8 +105,11 @@ func (s *shell) talk(in *os.File, names []string) error {
 		if err != nil {
 			return err
 		}
-		if err = s.answer(line); errors.Is(err, errQuit) || s.ctx.Err() != nil {
+		if err = s.answer(line); errors.Is(err, errQuit) {
 			return nil
+		}
+		if s.ctx.Err() != nil {
+			return cmp.Or(err, s.ctx.Err())
 		}
 	}
 }
@@ -136,24 +146,24 @@ func (s *shell) answer(line string) error {
 		return s.run("query", s.dir, s.container, rest, "--explain")
 	}
 	words, err := split(line)
-	if err != nil {
-		fmt.Fprintf(s.env.stderr, "pinspect: %v\n", err)
-		return err
-	}
-	if !slices.Contains(commandNames(), words[0]) {
+	if err == nil && !slices.Contains(commandNames(), words[0]) {
 		err = cli.Usagef("unknown command %q; help lists them", words[0])
-		fmt.Fprintf(s.env.stderr, "pinspect: %v\n", err)
-		return err
+	}
+	if err != nil {
+		return s.ended(s.env.fail(err))
 	}
 	return s.run(slices.Insert(words, 1, s.dir)...)
 }
 
 // run runs a command.
-func (s *shell) run(args ...string) error {
-	if status := execute(s.ctx, args, s.env); status != cli.ExitOK {
-		return errFound // told by execute
+func (s *shell) run(args ...string) error { return s.ended(execute(s.ctx, args, s.env)) }
+
+// ended returns how a line has ended; nil: well.
+func (s *shell) ended(status int) error {
+	if status == cli.ExitOK {
+		return nil
 	}
-	return nil
+	return endedError(status)
 }
 
 // commandNames are the commands about one store.

@@ -1,9 +1,13 @@
 package main
 
 import (
+	"bytes"
+	"context"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/cleavestore/cleave/internal/cli"
 )
 
 // TestShell answers lines that are not typed.
@@ -33,6 +37,36 @@ top
 	} {
 		if status, _, stderr := runInput(t, input, "shell", s.dir); status == 0 || !strings.Contains(stderr, want) {
 			t.Errorf("%q: status %d, %q lacks %q", input, status, stderr, want)
+		}
+	}
+}
+
+// interrupting is an output that interrupts the program when something is written to it.
+type interrupting func()
+
+func (interrupt interrupting) Write(p []byte) (int, error) {
+	interrupt()
+	return len(p), nil
+}
+
+// TestShellStatus: a shell that a line has ended has the status of that line, which says once what was wrong.
+func TestShellStatus(t *testing.T) {
+	s := newSample(t)
+	for _, tc := range []struct {
+		input, says string
+		status      int
+	}{
+		{"frobnicate", "unknown command", cli.ExitUsage},
+		{"get cities 'x", "not closed", cli.ExitUsage},
+		{"top --container none", "no such container", cli.ExitUsage},
+		{`get cities '"C6"' none`, "has no document", exitFindings},
+		{"help\ninfo\n", "interrupted", cli.ExitInterrupted}, // help writes at once, other commands at their end
+	} {
+		ctx, cancel := context.WithCancel(t.Context())
+		var errs bytes.Buffer
+		status := execute(ctx, []string{"shell", s.dir}, &environment{stdin: strings.NewReader(tc.input), stdout: interrupting(cancel), stderr: &errs})
+		if cancel(); status != tc.status || strings.Count(errs.String(), tc.says) != 1 {
+			t.Errorf("%q: status %d, %s", tc.input, status, &errs)
 		}
 	}
 }
