@@ -36,9 +36,11 @@ var printed = []jsonfields.Object{
 	{Name: "map: map", Value: mapReport{}},
 	{Name: "history: reshape", Value: reshapeRow{}},
 	{Name: "segments: segment", Value: segmentRow{}},
+	{Name: "segments: finding", Value: findingRow{}},
 	{Name: "index: index", Value: indexRow{}},
 	{Name: "index: path", Value: pathRow{}},
 	{Name: "index: term", Value: termRow{}},
+	{Name: "index: finding", Value: findingRow{}},
 	{Name: "wal: log_file", Value: logRow{}},
 	{Name: "wal: stream", Value: streamRow{}},
 	{Name: "wal: record", Value: recordRow{}},
@@ -285,6 +287,19 @@ func TestSegments(t *testing.T) {
 	for _, want := range []string{"groups", "locator", "stored/raw", "dictionary", list[0]["file"].(string)} {
 		if !strings.Contains(text, want) {
 			t.Errorf("segments lacks %q:\n%s", want, text)
+		}
+	}
+}
+
+// TestFindingsAsJSON: commands that list files say with --json too what is wrong beside what they list.
+func TestFindingsAsJSON(t *testing.T) {
+	s := newSample(t)
+	patch(t, filepath.Join(s.dir, storeFiles(t, s.dir, "p/*/MANIFEST-*")[0]), 99, func(b byte) byte { return b ^ 1 })
+	for _, command := range []string{"segments", "index"} {
+		r := pinspect(t, command, s.dir, "--json")
+		found := ofType(objects(t, r.stdout), "finding")
+		if r.status != exitFindings || len(found) != 1 || !strings.HasPrefix(found[0]["file"].(string), "p/") || found[0]["what"] == "" {
+			t.Errorf("%s: status %d, %v\n%s", command, r.status, found, r.stderr)
 		}
 	}
 }

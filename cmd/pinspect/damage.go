@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/cleavestore/cleave/cmd/pinspect/internal/layout"
 	"github.com/cleavestore/cleave/engine"
 )
 
@@ -43,6 +44,25 @@ func damageFailure(all []damageInfo, err error) error {
 }
 
 var errDamagedParts = errors.New("parts of the store cannot be read")
+
+// printFindings prints what a command that lists files has found wrong beside them, and returns errFound if there is
+// something.
+func printFindings(out *output, list []layout.Finding, json bool) error {
+	if len(list) > 0 && !json {
+		out.printf("\n")
+	}
+	for _, f := range list {
+		if !json {
+			out.printf("! %v\n", f)
+		} else if err := out.object(&findingRow{newHeader("finding"), f}); err != nil {
+			return err
+		}
+	}
+	if len(list) > 0 {
+		return errFound
+	}
+	return nil
+}
 
 // printDamage lists damage, and counts what is more than most.
 func printDamage(out *output, all []damageInfo, most int) {

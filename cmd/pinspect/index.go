@@ -122,16 +122,7 @@ func (c *indexCommand) show(ctx context.Context, f *layout.Files, pick layout.Pi
 			return err
 		}
 	}
-	if len(damage) == 0 {
-		return nil
-	}
-	if !c.JSON {
-		out.printf("\n")
-		for _, d := range damage {
-			out.printf("! %v\n", d)
-		}
-	}
-	return errFound
+	return printFindings(out, damage, c.JSON)
 }
 
 // container reads the indexes of a container.

@@ -96,17 +96,7 @@ func (c *segmentsCommand) show(ctx context.Context, f *layout.Files, pick layout
 	} else {
 		c.print(out, rows)
 	}
-	damage := l.Damage()
-	if len(damage) == 0 {
-		return nil
-	}
-	if !c.JSON {
-		out.printf("\n")
-		for _, d := range damage {
-			out.printf("! %v\n", d)
-		}
-	}
-	return errFound
+	return printFindings(out, l.Damage(), c.JSON)
 }
 
 func describeSegment(container string, partition uint32, run int, s *layout.Segment) segmentRow {
