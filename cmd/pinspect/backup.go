@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -20,7 +21,7 @@ import (
 
 type backupCommand struct {
 	target
-	Out   string `name:"output" short:"o" required:"" placeholder:"FILE" help:"File to write, which must not exist; - is standard output."`
+	Out   string `name:"output" short:"o" required:"" placeholder:"FILE" help:"File to write, which must not exist; - is standard output: what the command tells then goes to standard error."`
 	Since string `xor:"since" placeholder:"FILE" help:"Make an incremental backup after the last one in this file: only segment files that are new since go into it."`
 
 	Readable bool `xor:"since" help:"Of a damaged store: back up what can be read, and list what is left out. A repaired copy of the store is made beside FILE for a while. Its backup is a full one, of another store."`
@@ -152,21 +153,26 @@ func (c *backupCommand) Run(ctx context.Context, env *environment, shared *comma
 		}
 		return readFailure(failed)
 	}
-	if c.Out == "-" {
-		if err = write(out.w); err != nil {
-			return err
+	told := out
+	if c.Out == "-" { // standard output is the backup
+		told = &output{w: bufio.NewWriter(env.stderr)}
+		if err = write(out.w); err == nil {
+			err = out.w.Flush()
 		}
-		_, err = fmt.Fprintln(env.stderr, row)
-		return errors.Join(err, lost.failure())
+	} else {
+		err = writeNew(c.Out, write)
 	}
-	if err = writeNew(c.Out, write); err != nil {
+	if err != nil {
 		return err
 	}
 	if c.JSON {
-		err = out.object(row)
+		err = told.object(row)
 	} else {
-		out.printf("%s\n", row)
-		lost.print(out)
+		told.printf("%s\n", row)
+		lost.print(told)
+	}
+	if c.Out == "-" {
+		err = errors.Join(err, told.w.Flush())
 	}
 	if err != nil {
 		return err

@@ -26,6 +26,10 @@ func TestBackupAndRestore(t *testing.T) {
 	full, next, copied := filepath.Join(dir, "full"), filepath.Join(dir, "next"), filepath.Join(dir, "copy")
 	wants(t, clean(t, "backup", s.dir, "-o", full), "(full)", "segment files in it")
 	wants(t, clean(t, "backup", s.dir, "--since", full, "-o", next), "incremental, after", " 0 of ")
+	piped := pinspect(t, "backup", s.dir, "--json", "-o", "-")
+	if told := objects(t, piped.stderr); piped.status != cli.ExitOK || len(told) != 1 || told[0]["type"] != "backup" || told[0]["bytes"] != float64(len(piped.stdout)) {
+		t.Errorf("a backup of %d bytes on standard output: %s", len(piped.stdout), piped.stderr)
+	}
 	rows := objects(t, clean(t, "restore", copied, full, next, "--check", "--json"))
 	if len(rows) != 2 || rows[0]["type"] != "backup" || rows[1]["parent"] != rows[0]["id"] || rows[1]["files_carried"] != 0.0 {
 		t.Errorf("%v", rows)
