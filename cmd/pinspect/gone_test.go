@@ -12,6 +12,7 @@ import (
 	"github.com/cleavestore/cleave/cmd/pinspect/internal/layout"
 	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/internal/vfs"
+	"github.com/cleavestore/cleave/wal"
 )
 
 // hooked is a file system that calls a hook before each call that looks at a
@@ -138,6 +139,33 @@ func TestLayoutDroppedMeanwhile(t *testing.T) {
 		if !met {
 			check(t, db.Close())
 		}
+	}
+}
+
+// TestLogClosedMeanwhile: a log file that its writer closes while it is read is read again, and its records
+// count once.
+func TestLogClosedMeanwhile(t *testing.T) {
+	s := newSample(t)
+	f, err := layout.Open(s.dir)
+	check(t, err)
+	defer f.Close()
+	l, err := f.ReadLayout(t.Context(), layout.ManifestsOnly, nil)
+	check(t, err)
+	if len(l.State.LogClosed) == 0 {
+		t.Fatal("no log file is closed")
+	}
+	number := l.State.LogClosed[len(l.State.LogClosed)-1].File
+	l.State.LogClosed = nil // as it was before
+	var text bytes.Buffer
+	w := &logView{files: f, layout: l, out: &output{w: bufio.NewWriter(&text)}, listRecords: true, streams: make(map[wal.Stream]*streamRow)}
+	check(t, errors.Join(w.read(t.Context(), number, 0), w.out.w.Flush()))
+	var inStreams int64
+	for _, stream := range w.streams {
+		inStreams += stream.Records
+	}
+	row, listed := w.rows[0], int64(strings.Count(text.String(), "\n")-2)
+	if row.State != "closed" || row.Records == 0 || inStreams != row.Records || listed != row.Records {
+		t.Errorf("%s with %d records, %d by stream, %d listed", row.State, row.Records, inStreams, listed)
 	}
 }
 

@@ -100,7 +100,7 @@ func (c *walCommand) Run(ctx context.Context, out *output) error {
 	}
 	w := &logView{files: f, layout: l, out: out, listRecords: c.Records, json: c.JSON, streams: make(map[wal.Stream]*streamRow)}
 	for _, n := range numbers {
-		if err = w.read(ctx, n); err != nil {
+		if err = w.read(ctx, n, 0); err != nil {
 			return err
 		}
 	}
@@ -156,8 +156,8 @@ type logView struct {
 const checkEvery = 1024
 
 // read reads a log file. One that is gone was let go by the writer, unless the
-// newest manifest wants it.
-func (w *logView) read(ctx context.Context, n uint64) error {
+// newest manifest wants it. The first records of the file, so many, were taken into account before.
+func (w *logView) read(ctx context.Context, n uint64, before int64) error {
 	name := path.Join(manifest.LogDir, wal.FileName(n))
 	row := logRow{header: newHeader("log_file"), File: name, Number: n, Types: make(map[string]int64)}
 	noted := notedLength(&w.layout.State, n)
@@ -169,7 +169,7 @@ func (w *logView) read(ctx context.Context, n uint64) error {
 		if row.Records%checkEvery == 0 && ctx.Err() != nil {
 			return ctx.Err()
 		}
-		return w.record(&row, rec)
+		return w.record(&row, rec, row.Records <= before)
 	})
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -186,7 +186,7 @@ func (w *logView) read(ctx context.Context, n uint64) error {
 		} else if now := notedLength(&state, n); noted < 0 && now >= 0 {
 			// The writer closed it: it may end there.
 			w.layout.State.LogClosed = append(w.layout.State.LogClosed, wal.Closed{File: n, Length: now})
-			return w.read(ctx, n)
+			return w.read(ctx, n, row.Records)
 		}
 	}
 	if errors.Is(err, engine.ErrTooNew) {
@@ -243,10 +243,16 @@ func (w *logView) state(row *logRow) string {
 	return "growing"
 }
 
-// record takes a record into account.
-func (w *logView) record(row *logRow, rec *wal.Record) error {
+// record takes a record into account, in its file alone if its stream has it already.
+func (w *logView) record(row *logRow, rec *wal.Record, again bool) error {
 	row.Types[rec.Type.String()]++
 	row.PayloadBytes += int64(len(rec.Payload))
+	if rec.Type == wal.TypeWrite || rec.Type == wal.TypeCarried {
+		widen(&row.MinSeq, &row.MaxSeq, rec)
+	}
+	if again {
+		return nil
+	}
 	s := w.streams[rec.Stream]
 	if s == nil {
 		s = w.newStream(rec.Stream)
@@ -257,11 +263,9 @@ func (w *logView) record(row *logRow, rec *wal.Record) error {
 	switch rec.Type {
 	case wal.TypeWrite:
 		s.Operations += int64(rec.Count)
-		widen(&row.MinSeq, &row.MaxSeq, rec)
 		widen(&s.MinSeq, &s.MaxSeq, rec)
 	case wal.TypeCarried:
 		s.Carried++
-		widen(&row.MinSeq, &row.MaxSeq, rec)
 		widen(&s.MinSeq, &s.MaxSeq, rec)
 	}
 	s.Unflushed = s.Unflushed || !s.Dropped && s.Stream != 0 && s.MaxSeq > s.FlushedSeq
