@@ -93,7 +93,7 @@ type PhysicalPartition struct {
 func (s *Study) Report() *Report {
 	o := s.options
 	if o.TargetBytes == 0 && o.Growth > 0 {
-		o.TargetBytes = int64(o.Growth * float64(s.total.bytes))
+		o.TargetBytes = int64(min(o.Growth*float64(s.total.bytes), mostBytes))
 	}
 	r := &Report{
 		Documents: s.total.documents, Bytes: s.total.bytes, NoID: s.reader.noID, TooLarge: s.reader.tooLarge,
@@ -155,7 +155,7 @@ func (c *candidate) describe(top int) Candidate {
 	if d.LargestShare > 0 {
 		d.LimitUnits = PartitionUnits / d.LargestShare
 		if d.Max > 1 {
-			d.LimitBytes = int64(LogicalBytes / d.LargestShare)
+			d.LimitBytes = int64(min(LogicalBytes/d.LargestShare, mostBytes))
 		}
 	}
 	if d.Logical > 0 {

@@ -26,6 +26,7 @@ const (
 	maxPairs           = 2
 	smallSample        = 1000
 	comfortableUnknown = 1 << 40 // headroom that is enough where no target is known
+	mostBytes          = 1 << 60 // of what is computed: more says nothing, and twice as much is a number
 )
 
 // Options say for what future keys are judged. The zero value means nothing is

@@ -51,6 +51,20 @@ func makeDocs(n int, format func(i int) string) []string {
 	return docs
 }
 
+// TestMostBytes: sizes that are computed are bounded, however small a share is and however much the sample is to grow.
+func TestMostBytes(t *testing.T) {
+	c := newCandidate([]string{"/k"}, evenTable(1), 10, 1)
+	c.add(tally{2, 100}, jsondoc.Value{})
+	c.total = tally{1e10, 1e12} // as with very many other keys
+	c.physical[0] = c.total
+	if d := c.describe(1); d.LimitBytes != mostBytes {
+		t.Errorf("a logical partition with %g of the bytes is full at %d", d.LargestShare, d.LimitBytes)
+	}
+	if r := study(t, Options{Growth: 1e300}, []string{`{"id":"1","k":1}`, `{"id":"2","k":2}`}, "/k"); r.TargetBytes != mostBytes {
+		t.Errorf("judged for %d bytes", r.TargetBytes)
+	}
+}
+
 // All that is counted of a candidate, against a plain count.
 func TestCounts(t *testing.T) {
 	docs := makeDocs(3000, func(i int) string {
