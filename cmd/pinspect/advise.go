@@ -129,6 +129,7 @@ func (c *adviseCommand) Run(ctx context.Context, env *environment, out *output) 
 const (
 	maxAdvisePartitions = 4096
 	maxCandidates       = 32
+	maxThroughput       = 1e15
 )
 
 // check validates the arguments and returns the candidates.
@@ -138,8 +139,8 @@ func (c *adviseCommand) check() ([][]string, error) {
 		return nil, cli.Usagef("--partitions %d: between 1 and %d", c.Partitions, maxAdvisePartitions)
 	case c.Growth > 0 && c.Target > 0:
 		return nil, cli.Usagef("--growth and --target-bytes say the same thing: give one of them")
-	case c.Throughput < 0:
-		return nil, cli.Usagef("--throughput %v: must not be negative", c.Throughput)
+	case !(c.Throughput >= 0 && c.Throughput <= maxThroughput): // so NaN is refused
+		return nil, cli.Usagef("--throughput %v: between 0 and %g", c.Throughput, maxThroughput)
 	case c.Top < 0 || c.Top > maxTop:
 		return nil, cli.Usagef("--top %d: between 0 and %d", c.Top, maxTop)
 	case c.Limit < 0:

@@ -148,6 +148,8 @@ func TestAdviseBadInput(t *testing.T) {
 	f(cli.ExitUsage, "--top", "--top=-1", file)
 	f(cli.ExitUsage, "--max-keys", "--max-keys=0", file)
 	f(cli.ExitUsage, "--throughput", "--throughput=-5", file)
+	f(cli.ExitUsage, "--throughput", "--throughput=NaN", file)
+	f(cli.ExitUsage, "--throughput", "--throughput=Inf", file)
 	f(cli.ExitUsage, "only once", "-")
 	f(cli.ExitUsage, "<file|dir>")
 	f(cli.ExitUsage, "empty", "")
