@@ -201,11 +201,15 @@ func TestImportUsage(t *testing.T) {
 		{"go install github.com/cleavestore/cleave/migrate/cleave-migrate@latest", []string{"x.db", "--from", "bbolt", "--partition-key", "/k"}},
 		{"--partition-key", []string{"-"}},
 		{"--with is for", []string{"-", "--with", "bucket=x"}},
+		{"is a directory", []string{t.TempDir(), "--partition-key", "/k"}},
 	} {
 		args := append([]string{"import", "--db", dir, "--container", "c"}, test.args...)
 		if status, _, stderr := runInput(t, "", args...); status != 2 || !strings.Contains(stderr, test.says) {
 			t.Errorf("%q: status %d, %s", args, status, stderr)
 		}
+	}
+	if r := pinspect(t, "info", dir, "--json"); strings.Contains(r.stdout, `"name":"c"`) {
+		t.Errorf("a container was made: %s", r.stdout)
 	}
 }
 

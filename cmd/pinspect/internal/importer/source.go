@@ -31,6 +31,10 @@ func (c *Import) file(_ context.Context, env *command.Environment) (source, erro
 		if err != nil {
 			return nil, err
 		}
+		if info, err := file.Stat(); err == nil && info.IsDir() {
+			file.Close()
+			return nil, cli.Usagef("%s is a directory: want a file, or --from badger", c.Source)
+		}
 		in, name, closeFile = file, c.Source, func() { file.Close() }
 	}
 	return func(yield func(document, error) bool) {
