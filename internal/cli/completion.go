@@ -102,7 +102,8 @@ func zshCompletion(w io.Writer, program *kong.Node) {
 		}
 		fmt.Fprint(w, "  ) ;;\n")
 	}
-	fmt.Fprintf(w, "  esac\n  if [[ $PREFIX == -* ]]; then\n    _describe flag flags\n  else\n    _files\n  fi\n}\ncompdef _%[1]s %[1]s\n", program.Name)
+	// The file is the body of the function when zsh loads it for the first Tab.
+	fmt.Fprintf(w, "  esac\n  if [[ $PREFIX == -* ]]; then\n    _describe flag flags\n  else\n    _files\n  fi\n}\nif [[ $funcstack[1] == _%[1]s ]]; then\n  _%[1]s \"$@\"\nelse\n  compdef _%[1]s %[1]s\nfi\n", program.Name)
 }
 
 func fishCompletion(w io.Writer, program *kong.Node) {

@@ -84,6 +84,9 @@ func TestOtherCompletions(t *testing.T) {
 			}
 		}
 	}
+	if text := output(t, "completion", "zsh"); !strings.HasSuffix(text, "\n  _tool \"$@\"\nelse\n  compdef _tool tool\nfi\n") {
+		t.Errorf("zsh: the first Tab, which loads the file, completes nothing:\n%s", text)
+	}
 	if text := output(t, "completion", "--help"); strings.Contains(text, "PROGRAM") || !strings.Contains(text, "tool completion bash") {
 		t.Errorf("help: %s", text)
 	}
