@@ -114,6 +114,9 @@ func (c *copyCommand) Run(ctx context.Context, env *harness.Environment) (err er
 // copy does all of it. limited are the limits that single logical partitions take along.
 func (c *copyCommand) copy(ctx context.Context, db *engine.DB, from *engine.Container, def engine.ContainerDef, limited map[engine.PartitionKey]engine.KeyLimits, progress func(engine.CopyProgress)) error {
 	job, err := from.CopyTo(ctx, c.To, def)
+	if errors.Is(err, engine.ErrCopied) { // perhaps by this command, which was broken off before it dropped the source
+		return fmt.Errorf("%w, which takes its writes; pinspect drop removes this one", err)
+	}
 	if err != nil {
 		return err
 	}

@@ -154,5 +154,8 @@ func TestCopyLargeKeys(t *testing.T) {
 	if err = errors.Join(err, store.Close()); err != nil {
 		t.Fatal(err)
 	}
-	newEngineSession(t).do(t, cli.ExitOK, "copy", "--db", db, "--to", "same", "--partition-key", "/k")
+	s, args := newEngineSession(t), []string{"copy", "--db", db, "--to", "same", "--partition-key", "/k"}
+	s.do(t, cli.ExitOK, args...)
+	s.do(t, harness.ExitFailed, append(args, "--drop")...) // as after a crash before the drop
+	wants(t, s.errOut.String(), `container "docs": container was copied to another one, which takes its writes; pinspect drop removes this one`)
 }
