@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -172,5 +173,12 @@ func TestVerifyDeletionVectors(t *testing.T) {
 		if got := findings(test.n, l); got != test.want {
 			t.Errorf("%s: %d findings, want %d", test.what, got, test.want)
 		}
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	found := 0
+	c := lsm.NewTreeChecker(ctx, func(string, int64, string) { found++; cancel() })
+	all := &deletion.Vector{Ordinals: []uint32{0, 1, 2, 3, 4, 5}, Seqs: make([]uint64, 6)}
+	if err := c.Vector("file", in(0), in(2), runs[:2], all); found != 1 || !errors.Is(err, context.Canceled) {
+		t.Errorf("interrupted at the first of two findings: %d, %v", found, err)
 	}
 }

@@ -1,6 +1,7 @@
 package lsm
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/cleavestore/cleave/internal/deletion"
@@ -72,7 +73,7 @@ func (c *TreeChecker) Vector(name string, f, old *File, newer []*Run, l *deletio
 		for i := len(newer) - 1; i >= 0 && !found && err == nil; i-- {
 			found, err = newer[i].has(cursor.Key())
 		}
-		if err != nil {
+		if err = cmp.Or(err, c.ctx.Err()); err != nil {
 			return err
 		}
 		if !found {
