@@ -79,6 +79,9 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if f.NArg() != 1 {
 		return errors.New("name one source")
 	}
+	if c.integers != "text" && c.integers != "number" {
+		return fmt.Errorf("-integers %q: want text or number", c.integers)
+	}
 	c.source = f.Arg(0)
 	w := &printer{out: bufio.NewWriterSize(out, 1<<20)}
 	var err error
