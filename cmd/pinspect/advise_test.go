@@ -169,6 +169,21 @@ func TestGrowthFactor(t *testing.T) {
 	}
 }
 
+// TestAdvisePrintable: names of members, which anybody may have written, do not steer a terminal.
+func TestAdvisePrintable(t *testing.T) {
+	var in strings.Builder
+	for i := range 30 {
+		fmt.Fprintf(&in, `{"id":"%d","\u001b[2Jx":"t%d"}`+"\n", i, i%15)
+	}
+	file := filepath.Join(t.TempDir(), "in.ndjson")
+	check(t, os.WriteFile(file, []byte(in.String()), 0o600))
+	for _, args := range [][]string{{"advise", file}, {"import", file, "--container", "c", "--dry-run"}} {
+		if got := clean(t, args...); strings.Contains(got, "\x1b") || !strings.Contains(got, `\x1b[2Jx`) {
+			t.Errorf("%s: %q", args[0], got)
+		}
+	}
+}
+
 // With more keys than are counted, the output says what is estimated.
 func TestAdviseEstimates(t *testing.T) {
 	text := clean(t, "advise", "--max-keys", "100", "--key", "/id", ordersFile(t))

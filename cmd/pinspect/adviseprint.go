@@ -257,7 +257,7 @@ func paragraph(out *output, lead, text string) {
 	indent := strings.Repeat(" ", min(utf8.RuneCountInString(lead), 4))
 	line, width := lead, utf8.RuneCountInString(lead)
 	first := true
-	for _, word := range strings.Fields(text) {
+	for _, word := range strings.Fields(cli.Printable(text)) { // it may name members of documents
 		n := utf8.RuneCountInString(word)
 		if !first && width+1+n > textColumns {
 			out.printf("%s\n", strings.TrimRight(line, " "))

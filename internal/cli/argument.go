@@ -59,7 +59,7 @@ func showArguments(err error, args []string) error {
 // cannot be printed, and the beginning of a long one.
 func showArgument(arg string) string {
 	if len(arg) <= longArgument {
-		if printable(arg) == arg {
+		if Printable(arg) == arg {
 			return arg
 		}
 		return strconv.Quote(arg)
@@ -71,9 +71,9 @@ func showArgument(arg string) string {
 	return fmt.Sprintf("%s… (%d bytes)", strconv.Quote(arg[:n]), len(arg))
 }
 
-// printable returns a line with what a terminal would not print as it is written as in a
+// Printable returns a line with what a terminal would not print as it is written as in a
 // constant of Go: control characters, and bytes that are no UTF-8.
-func printable(line string) string {
+func Printable(line string) string {
 	var b strings.Builder
 	for i, r := range line {
 		switch {

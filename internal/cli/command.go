@@ -140,7 +140,7 @@ func commandName(parser *kong.Kong, parsed *kong.Context) string {
 // print as it is, is escaped.
 func PrintError(w io.Writer, name string, err error) {
 	for line := range strings.Lines(err.Error()) {
-		fmt.Fprintf(w, "%s: %s\n", name, printable(strings.TrimSuffix(line, "\n")))
+		fmt.Fprintf(w, "%s: %s\n", name, Printable(strings.TrimSuffix(line, "\n")))
 	}
 	var usage *UsageError
 	if errors.As(err, &usage) && usage.hint != "" {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/cleavestore/cleave/cmd/pinspect/internal/command"
 	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/internal/cli"
 	"github.com/cleavestore/cleave/internal/humanize"
@@ -49,7 +50,7 @@ func (w *writing) printAdvice(r *keyadvice.Report) error {
 		if c.Estimate {
 			about = "~"
 		}
-		t.Row(c.Key, c.Verdict.String(), about+humanize.Count(c.Logical), keyadvice.Percent(c.LargestShare), keyadvice.Percent(c.UndefinedShare+c.NullShare))
+		t.Row(command.Printable(c.Key), c.Verdict.String(), about+humanize.Count(c.Logical), keyadvice.Percent(c.LargestShare), keyadvice.Percent(c.UndefinedShare+c.NullShare))
 	}
 	if err := w.env.Printf("\n"); err != nil {
 		return err
@@ -61,16 +62,16 @@ func (w *writing) printAdvice(r *keyadvice.Report) error {
 			judged = &r.Candidates[i]
 		}
 	}
-	text := fmt.Sprintf("\n%s is %s:\n", judged.Key, judged.Verdict)
+	text := fmt.Sprintf("\n%s is %s:\n", command.Printable(judged.Key), judged.Verdict)
 	for _, why := range judged.Reasons {
 		mark := "+"
 		if why.Verdict > keyadvice.Good {
 			mark = "-"
 		}
-		text += "  " + mark + " " + why.Text + "\n"
+		text += "  " + mark + " " + cli.Printable(why.Text) + "\n"
 	}
 	if best := &r.Candidates[0]; best != judged && best.Verdict < judged.Verdict {
-		text += fmt.Sprintf("%s is better: it is %s.\n", best.Key, best.Verdict)
+		text += fmt.Sprintf("%s is better: it is %s.\n", command.Printable(best.Key), best.Verdict)
 	}
 	return w.env.Printf("%sA key serves best when most reads name its value. pinspect advise tells more of each key.\n", text)
 }
