@@ -22,7 +22,7 @@ import (
 const (
 	containersName  = "containers.json"
 	containersTemp  = "containers.json.tmp"
-	containersBytes = 16 << 20
+	containersBytes = 1 << 30 // what is written must be read again
 )
 
 // description returns the description of the cluster, with the containers that this node was told of.

@@ -45,7 +45,7 @@ import (
 const (
 	droppedName  = "dropped.json"
 	droppedTemp  = "dropped.json.tmp"
-	droppedBytes = 16 << 20
+	droppedBytes = 1 << 30 // what is written must be read again
 )
 
 // Dropped is a container that was dropped.

@@ -51,6 +51,17 @@ func TestAddFails(t *testing.T) {
 	})
 }
 
+// TestLongLists: a node reads a list of containers that is as long as one of a hundred thousand. These are none, which it says.
+func TestLongLists(t *testing.T) {
+	for _, name := range []string{droppedName, containersName} {
+		h := &Host{fs: vfs.NewMem(), cfg: Config{Cluster: new(cluster.Cluster)}}
+		must(t, vfs.WriteFileAtomic(h.fs, droppedTemp, name, make([]byte, 20<<20)))
+		if err := h.loadContainers(); !errors.Is(err, engine.ErrCorrupt) {
+			t.Error(name, ": ", err)
+		}
+	}
+}
+
 // TestDropMakesNoRoom: when the logs of a container are gone, those of the others do not grow by as much before they are truncated.
 func TestDropMakesNoRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
