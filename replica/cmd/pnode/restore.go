@@ -168,14 +168,25 @@ func (c *restoreCommand) copy(ctx context.Context, cl *client.Client, file io.Re
 			defer func() { <-places }()
 			each, end := context.WithTimeout(ctx, restoreTime)
 			defer end()
-			_, err := cl.Batch(each, has.Name, it.key, it.write)
-			if err != nil && !errors.Is(err, client.ErrResults) {
+			if err := decided(func() error {
+				_, err := cl.Batch(each, has.Name, it.key, it.write)
+				return err
+			}); err != nil {
 				cancel(fmt.Errorf("item %q: %w", it.id, err))
 			}
 		})
 	}
 	tasks.Wait()
 	return n, context.Cause(ctx)
+}
+
+// decided repeats a write until its results are known. It may have been refused, and once more does no harm.
+func decided(write func() error) error {
+	for {
+		if err := write(); !errors.Is(err, client.ErrResults) {
+			return err
+		}
+	}
 }
 
 // savedItem is an item of a backup, and the write that brings it into a container.

@@ -15,6 +15,7 @@ import (
 	"github.com/cleavestore/cleave/internal/item"
 	"github.com/cleavestore/cleave/internal/jsondoc"
 	"github.com/cleavestore/cleave/internal/transfer"
+	"github.com/cleavestore/cleave/replica/client"
 	"github.com/cleavestore/cleave/replica/cluster"
 	"github.com/cleavestore/cleave/replica/host"
 	"github.com/cleavestore/cleave/replica/meta"
@@ -183,6 +184,18 @@ func TestChangedDefault(t *testing.T) {
 				t.Errorf("%+v, then a default of %d: items that were restored live %v, those of the backup %v", tc, later, is, was)
 			}
 		}
+	}
+}
+
+// TestLostResults: a write of which it is not known whether it was refused does not count as restored.
+func TestLostResults(t *testing.T) {
+	answers := []error{client.ErrResults, client.ErrResults, engine.ErrUniqueKey}
+	if err := decided(func() error {
+		err := answers[0]
+		answers = answers[1:]
+		return err
+	}); !errors.Is(err, engine.ErrUniqueKey) || len(answers) > 0 {
+		t.Errorf("%v, and %d answers are left", err, len(answers))
 	}
 }
 
