@@ -32,6 +32,9 @@ type benchCommand struct {
 	Profile    bool          `help:"Keep profiles of the processor in the directory."`
 }
 
+// measured are the names of what is measured.
+var measured = [...]string{"synced put", "strong read", "eventual read"}
+
 // figure is one measurement.
 type figure struct {
 	count     int64
@@ -45,6 +48,9 @@ func (c *benchCommand) Run(ctx context.Context, e *environment) error {
 	err := cmp.Or(atLeast("clients", c.Clients, 1), atLeast("size", c.Size, 0), atLeast("time", c.Time, time.Millisecond), atLeast("repeat", c.Repeat, 1), atLeast("rate", c.Rate, 0))
 	if err != nil {
 		return err
+	}
+	if !slices.ContainsFunc(measured[:], func(what string) bool { return strings.Contains(what, c.Only) }) {
+		return cli.Usagef("--only is %q: what is measured is %s", c.Only, strings.Join(measured[:], ", "))
 	}
 	dir, remove, err := trialDir(c.Dir)
 	if err != nil {
@@ -79,9 +85,9 @@ func (c *benchCommand) Run(ctx context.Context, e *environment) error {
 		clients int
 		do      func(ctx context.Context, worker, n int) error
 	}{
-		{"synced put", c.Clients, put}, {"synced put", 1, put},
-		{"strong read", c.Clients, read(protocol.Strong)}, {"strong read", 1, read(protocol.Strong)},
-		{"eventual read", c.Clients, read(protocol.Eventual)},
+		{measured[0], c.Clients, put}, {measured[0], 1, put},
+		{measured[1], c.Clients, read(protocol.Strong)}, {measured[1], 1, read(protocol.Strong)},
+		{measured[2], c.Clients, read(protocol.Eventual)},
 	} {
 		if !strings.Contains(m.what, c.Only) {
 			continue

@@ -174,7 +174,7 @@ func TestFlagsOutOfRange(t *testing.T) {
 	for _, args := range [][]string{
 		{"serve", node, "--lease=-1s"}, {"serve", node, "--lease=0"}, {"serve", node, "--grace=-1s"}, {"serve", node, "--split-rate=-1"}, {"serve", node, "--split-rate=NaN"}, {"serve", node, "--rate=-1"},
 		{"status", dir, "--etcd-ca=x"}, {"drain", dir, "1", "--etcd-cert=x"},
-		{"demo", "--writers=0"}, {"demo", "--rounds=-1"}, {"bench", "--clients=0"}, {"bench", "--repeat=0"}, {"bench", "--time=-1s"},
+		{"demo", "--writers=0"}, {"demo", "--rounds=-1"}, {"bench", "--clients=0"}, {"bench", "--repeat=0"}, {"bench", "--time=-1s"}, {"bench", "--only=xyz"},
 	} {
 		if status, _, errs := run(t, args...); status != 2 || !strings.Contains(errs, "--") {
 			t.Errorf("%v: status %d, %s", args, status, errs)
