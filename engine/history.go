@@ -6,9 +6,9 @@ import (
 	"github.com/cleavestore/cleave/internal/manifest"
 )
 
-// PastReshape is a split, merge or move of a boundary that was carried out.
+// PastReshape is a split, merge, move of a boundary or installation of partitions that was carried out.
 type PastReshape struct {
-	Kind     string           `json:"kind"` // "split", "merge" or "move"
+	Kind     string           `json:"kind"` // "split", "merge", "move" or "install"
 	Time     time.Time        `json:"time"` // of the commit, milliseconds
 	Parents  []PartitionRange `json:"parents"`
 	Children []PartitionRange `json:"children"`
