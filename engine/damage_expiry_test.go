@@ -12,20 +12,26 @@ import (
 	"github.com/cleavestore/cleave/segment"
 )
 
-// TestCountBesideDamage: items that follow the default time to live and have expired are not counted. That holds for
-// those in a file that a compaction has set aside too, then and after the next open.
-func TestCountBesideDamage(t *testing.T) {
-	ctx := t.Context()
+// damagedExpiring returns a store by a clock, with a container "a" of files of which the first one is damaged.
+func damagedExpiring(t *testing.T, def ContainerDef) (*damagedWriter, *testClock) {
 	w := &damagedWriter{t: t, mem: vfs.NewMem(), docs: map[string]map[string]string{"a": {}}}
 	w.opts = testOptions(w.mem)
 	w.opts.FileBytes = 8 << 10
 	clock := newTestClock(w.opts)
 	w.open()
-	def := ContainerDef{PartitionKey: []string{"/k"}, Index: IndexAll(), MinPartitions: 1, DefaultTTL: time.Hour, MutableTTL: true}
-	must(t, second(w.db.CreateContainer(ctx, "a", def)))
+	def.PartitionKey = []string{"/k"}
+	must(t, second(w.db.CreateContainer(t.Context(), "a", def)))
 	w.write("a", 1)
-	must(t, w.db.Compact(ctx))
+	must(t, w.db.Compact(t.Context()))
 	w.flip(w.segments("a")[0], segment.SectionGroups)
+	return w, clock
+}
+
+// TestCountBesideDamage: items that follow the default time to live and have expired are not counted. That holds for
+// those in a file that a compaction has set aside too, then and after the next open.
+func TestCountBesideDamage(t *testing.T) {
+	ctx := t.Context()
+	w, clock := damagedExpiring(t, ContainerDef{Index: IndexAll(), MinPartitions: 1, DefaultTTL: time.Hour, MutableTTL: true})
 	c := w.container("a")
 	p := c.routing.Load().parts[0]
 	damaged := p.Version.Load().Runs[0].Files[0]
@@ -56,15 +62,7 @@ func TestCountBesideDamage(t *testing.T) {
 // have expired.
 func TestExpiryBesideDamage(t *testing.T) {
 	ctx := t.Context()
-	w := &damagedWriter{t: t, mem: vfs.NewMem(), docs: map[string]map[string]string{"a": {}}}
-	w.opts = testOptions(w.mem)
-	w.opts.FileBytes = 8 << 10
-	clock := newTestClock(w.opts)
-	w.open()
-	must(t, second(w.db.CreateContainer(ctx, "a", ContainerDef{PartitionKey: []string{"/k"}, DefaultTTL: time.Hour, ChangeRetention: time.Hour})))
-	w.write("a", 1)
-	must(t, w.db.Compact(ctx))
-	w.flip(w.segments("a")[0], segment.SectionGroups)
+	w, clock := damagedExpiring(t, ContainerDef{DefaultTTL: time.Hour, ChangeRetention: time.Hour})
 	clock.pass(4 * time.Hour)
 	for pass := range 3 { // the second one sees the tombstones of the first, and a third one would see no more
 		if err := w.db.expireItems(ctx); errors.Is(err, ErrCorrupt) != (pass < 2) {

@@ -94,26 +94,35 @@ func TestLateRemoval(t *testing.T) {
 		t.Fatalf("%v, want ErrDiskFull", err)
 	}
 	faulty.SetHook(nil)
-	c, err := db.CreateContainer(ctx, "more", byK)
-	must(t, err)
-	upsert(t, c, "1", 100)
-	must(t, db.Flush(ctx))
-	db.env.Reclaim.RetryRemovals()
+	makeMore(t, db)
 	if names, err := mem.List(manifest.PartitionsDir); err != nil || len(names) != 2 {
 		t.Errorf("directories %v, %v; want those of two partitions", names, err)
 	}
-	db, err = Open(ctx, "mem", testOptions(mem.Kill()))
+	wantMore(t, mem)
+}
+
+// makeMore makes the container "more" with an item in a file, before what was put off is removed.
+func makeMore(t *testing.T, db *DB) {
+	c, err := db.CreateContainer(t.Context(), "more", byK)
 	must(t, err)
-	defer db.Close()
-	c, err = db.Container("more")
+	upsert(t, c, "1", 100)
+	must(t, db.Flush(t.Context()))
+	db.env.Reclaim.RetryRemovals()
+}
+
+// wantMore wants the item of makeMore when the process is killed and the store opened again.
+func wantMore(t *testing.T, mem *vfs.Mem) {
+	t.Helper()
+	db, _ := openStore(t, testOptions(mem.Kill()))
+	c, err := db.Container("more")
 	must(t, err)
-	must(t, second(c.Read(ctx, StringKey("a"), "1")))
+	must(t, second(c.Read(t.Context(), StringKey("a"), "1")))
 }
 
 // TestLateRemovalAfterKill: a process was killed while it made a container. The directory of a partition that it left
 // is in use at the next open. The number may be given out again, so the directory is not removed late.
 func TestLateRemovalAfterKill(t *testing.T) {
-	ctx, mem := t.Context(), vfs.NewMem()
+	mem := vfs.NewMem()
 	db, _ := openStore(t, testOptions(mem))
 	left := manifest.PartitionDir(db.storeManifest.state.NextPartition)
 	mem = mem.Kill()
@@ -128,13 +137,6 @@ func TestLateRemovalAfterKill(t *testing.T) {
 	})
 	db, _ = openStore(t, testOptions(faulty))
 	faulty.SetHook(nil)
-	c, err := db.CreateContainer(ctx, "more", byK)
-	must(t, err)
-	upsert(t, c, "1", 100)
-	must(t, db.Flush(ctx))
-	db.env.Reclaim.RetryRemovals()
-	db, _ = openStore(t, testOptions(mem.Kill()))
-	c, err = db.Container("more")
-	must(t, err)
-	must(t, second(c.Read(ctx, StringKey("a"), "1")))
+	makeMore(t, db)
+	wantMore(t, mem)
 }

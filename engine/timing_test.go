@@ -46,14 +46,19 @@ func callAll(t *testing.T, c *Container) {
 	must(t, c.Delete(ctx, key, "a", nil))
 }
 
+// openSlow opens a store in which all calls are slow. It adds them to got.
+func openSlow(t *testing.T, got *[]SlowCallEvent) (*DB, *Container) {
+	o := tickingOptions(testOptions(vfs.NewMem()))
+	o.SlowCall = time.Microsecond
+	o.Events = &EventListener{SlowCall: func(e SlowCallEvent) { *got = append(*got, e) }}
+	return openStore(t, o)
+}
+
 // TestSlowCalls: each kind of call tells the listener when it is slow, with where it was
 // and what it waited for; each is in its histogram once.
 func TestSlowCalls(t *testing.T) {
 	var got []SlowCallEvent
-	o := tickingOptions(testOptions(vfs.NewMem()))
-	o.SlowCall = time.Microsecond
-	o.Events = &EventListener{SlowCall: func(e SlowCallEvent) { got = append(got, e) }}
-	db, c := openStore(t, o)
+	db, c := openSlow(t, &got)
 	callAll(t, c)
 	if _, err := c.Create(context.Background(), []byte(`{"id":"c","k":"b"}`), nil); !errors.Is(err, ErrExists) {
 		t.Fatal(err)
@@ -201,10 +206,7 @@ func TestTrace(t *testing.T) {
 // TestSlowCallNotBegun: a transaction that does not begin tells of no key, and not of that of one before it.
 func TestSlowCallNotBegun(t *testing.T) {
 	var got []SlowCallEvent
-	o := tickingOptions(testOptions(vfs.NewMem()))
-	o.SlowCall = time.Microsecond
-	o.Events = &EventListener{SlowCall: func(e SlowCallEvent) { got = append(got, e) }}
-	db, c := openStore(t, o)
+	db, c := openSlow(t, &got)
 	for range 10 {
 		must(t, c.Update(t.Context(), StringKey("b"), func(*Tx) error { return nil }))
 		if err := c.Update(t.Context(), PartitionKey{}, func(*Tx) error { return nil }); !errors.Is(err, ErrInvalid) {

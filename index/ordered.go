@@ -66,7 +66,9 @@ func NewOrdered(list []Rest, all *Set) *Ordered {
 }
 
 // Covers says whether the order has all ordinals of a set that have such a string.
-func (o *Ordered) Covers(set *Set) bool { return o.others == nil || !set.Meets(o.others) }
+func (o *Ordered) Covers(set *Set) bool {
+	return o.others == nil || !set.Meets(o.others)
+}
 
 // Len returns the number of places.
 func (o *Ordered) Len() int { return len(o.list) }

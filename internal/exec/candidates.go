@@ -404,9 +404,6 @@ func (c *candidates) close() {
 		c.spare(s)
 	}
 	clear(c.sources)
-	if c.order != nil {
-		c.order.key, c.order.source = nil, nil
-	}
 	c.set.Reset()
 	c.counted, c.ties, c.worth, c.learnt = 0, 0, 0, 0
 	c.version, c.fits, c.opened, c.sources, c.current, c.failure = nil, false, false, c.sources[:0], nil, nil

@@ -510,6 +510,9 @@ func (e *Execution) scan(ctx context.Context, u *unit, after *item.Key, limit in
 	if e.Select.Where.Never() {
 		return nil
 	}
+	if order != nil {
+		order.source = nil // that of the unit before may serve another query now
+	}
 	sc := scanners.Get().(*scanner)
 	defer sc.release()
 	sc.begin(ctx, e.h, &ScanOptions{Snapshot: e.Snapshot, Limit: limit})

@@ -7,7 +7,7 @@ import (
 	"github.com/cleavestore/cleave/engine"
 )
 
-// TestMembers: each level that has a value is shown, whichever others have none.
+// TestMembers: each level that has a value is shown, and one without a value is left out.
 func TestMembers(t *testing.T) {
 	paths := []string{"/tenant", "/user/name", `/"a/b"`}
 	text, none := engine.StringKey("[1,\u2028]"), engine.UndefinedKey()
