@@ -351,13 +351,8 @@ func (t *try) next(ctx context.Context) (uint64, error) {
 	if leader := t.g.leader.Load(); leader != t.avoid {
 		return leader, nil
 	}
-	for range t.g.Replicas {
-		t.at++
-		if n := t.g.Replicas[t.at%len(t.g.Replicas)]; n != t.avoid {
-			return n, nil
-		}
-	}
-	return t.avoid, nil // it is the only one
+	t.at++
+	return t.g.Replicas[t.at%len(t.g.Replicas)], nil
 }
 
 // look asks all nodes where the group is now. Its replicas may all have moved since the client heard of them.

@@ -19,20 +19,3 @@ func TestPastTTL(t *testing.T) {
 		}
 	}
 }
-
-// TestSilentLeader: a leader that has not answered is not asked again before another replica is, unless it is the only one.
-func TestSilentLeader(t *testing.T) {
-	for replicas, leader := range map[int]uint64{1: 1, 2: 2, 3: 2} {
-		g := &groupState{Replicas: []uint64{1, 2, 3}[:replicas], progress: new(progress)}
-		g.leader.Store(leader)
-		x := try{c: new(Client), g: g}
-		first, err := x.next(t.Context())
-		if err != nil || first != leader {
-			t.Fatalf("node %d, %v", first, err)
-		}
-		x.failed(first)
-		if second, err := x.next(t.Context()); err != nil || second == leader && replicas > 1 {
-			t.Errorf("of %d replicas node %d is asked, and again node %d: %v", replicas, first, second, err)
-		}
-	}
-}
