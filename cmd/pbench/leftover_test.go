@@ -72,7 +72,7 @@ func TestKilledRun(t *testing.T) {
 	within(func(db harness.Store, c harness.Container) error { return c.SetThroughput(context.Background(), 700) })
 	s.do(t, cli.ExitOK, run...)
 	provisioned(700)
-	// So does what somebody has put in the place of the checkpoints.
+	// A file that another program has put into the directory of the checkpoints stays too.
 	killed()
 	theirs := filepath.Join(harness.CheckpointDir(dir), "theirs")
 	if err := os.WriteFile(theirs, nil, 0o600); err != nil {

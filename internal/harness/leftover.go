@@ -94,7 +94,7 @@ func (m *RunMark) Undo(ctx context.Context, dir string, s Store) (done []string,
 			if err := os.RemoveAll(filepath.Join(made, NewestCheckpoint)); err != nil {
 				return done, err
 			}
-			if os.Remove(made) == nil { // else somebody has put something there since
+			if os.Remove(made) == nil { // it is not empty if another program has put something there since
 				done = append(done, made+" is removed")
 			}
 		}

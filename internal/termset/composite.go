@@ -39,6 +39,7 @@ type pathUse struct {
 	equal bool
 }
 
+// NewByPath sorts conditions by their paths.
 func NewByPath(conditions []*query.Filter) ByPath {
 	by := make(ByPath)
 	for _, f := range conditions {

@@ -290,6 +290,7 @@ func PathOf(p query.Path) (path index.Path) {
 	return path
 }
 
+// TypeOf returns the type that a kind of values has in indexes.
 func TypeOf(k query.Kind) index.Type {
 	switch k {
 	case jsondoc.KindNull:
@@ -306,6 +307,7 @@ func TypeOf(k query.Kind) index.Type {
 	return index.Object
 }
 
+// ValueOf returns a scalar as indexes have it.
 func ValueOf(v query.Value) index.Value {
 	switch v.Kind {
 	case jsondoc.KindNull:

@@ -522,6 +522,15 @@ func TestPlannedClose(t *testing.T) {
 	})
 }
 
+// truncate truncates the logs of all nodes, once they wait no more, by the time of the bubble, for one that is away.
+func (r *rig) truncate() {
+	r.t.Helper()
+	time.Sleep(3 * time.Second)
+	for _, h := range r.hosts {
+		must(r.t, h.truncate(h.replicas.all()))
+	}
+}
+
 // TestCatchUp: a node that was away while the others truncated their logs gets snapshots.
 func TestCatchUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -531,10 +540,7 @@ func TestCatchUp(t *testing.T) {
 		for i := range 30 {
 			r.put(r.keyIn(i%3), 5*time.Second)
 		}
-		time.Sleep(3 * time.Second) // until nobody waits for it any more
-		for _, h := range r.hosts {
-			must(t, h.truncate(h.replicas.all()))
-		}
+		r.truncate()
 		must(t, r.start(3))
 		r.check()
 		for _, p := range r.hosts[3].replicas.all() {

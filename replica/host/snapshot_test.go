@@ -21,10 +21,7 @@ func TestSnapshotOfBefore(t *testing.T) {
 		for i := range 10 {
 			r.pad(id, fmt.Sprint("key", i), strings.Repeat("x", 64<<10))
 		}
-		time.Sleep(3 * time.Second) // until nobody waits for node 3 any more
-		for _, h := range r.hosts {
-			must(t, h.truncate(h.replicas.all()))
-		}
+		r.truncate()
 		slow := r.hosts[1]
 		slow.cfg.SnapshotBytesPerSecond = 4 << 10
 		must(t, r.start(3))
@@ -44,10 +41,7 @@ func TestCloseGivesUp(t *testing.T) {
 		for range 30 {
 			r.put(r.keyIn(0), 5*time.Second)
 		}
-		time.Sleep(3 * time.Second) // until nobody waits for it any more
-		for _, h := range r.hosts {
-			must(t, h.truncate(h.replicas.all()))
-		}
+		r.truncate()
 		must(t, r.start(3))
 		h, installs, late, closed := r.hosts[3], make(chan struct{}, 1), make(chan struct{}), make(chan error, 1)
 		r.faulty[3].SetHook(func(c vfs.Call) error {

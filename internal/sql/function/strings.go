@@ -322,14 +322,8 @@ func addStrings() {
 
 var scanners = sync.Pool{New: func() any { return new(jsondoc.Scanner) }}
 
-// noKey are paths of a scan that looks for no partition key.
-var noKey = func() *jsondoc.Paths {
-	paths, err := jsondoc.Compile([]string{"/id"})
-	if err != nil {
-		panic(err) // the path is a constant
-	}
-	return paths
-}()
+// noKey are paths of a scan that looks for no partition key. They are constant, and compile.
+var noKey, _ = jsondoc.Compile([]string{"/id"})
 
 // mayStore says whether a document may have the value that a JSON text is: one that has two members of a name in an object,
 // half a surrogate pair, or more levels than a document has no meaning that all readers agree on.
