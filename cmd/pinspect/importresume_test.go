@@ -338,3 +338,22 @@ func TestImportDryRun(t *testing.T) {
 		t.Errorf("status %d: %s", status, out)
 	}
 }
+
+// TestImportDryRunNewStore: a dry run says of a directory without a store what an import then
+// does: it makes one in a new file system and in an absent directory, and in no other.
+func TestImportDryRunNewStore(t *testing.T) {
+	for _, name := range []string{"", "lost+found", "foreign"} {
+		dir := filepath.Join(t.TempDir(), "db")
+		if name != "" {
+			if err := os.MkdirAll(filepath.Join(dir, name), 0o777); err != nil {
+				t.Fatal(err)
+			}
+		}
+		args := []string{"import", "-", "--container", "c", "--partition-key", "/k", "--db", dir}
+		dry, _, dryErr := runInput(t, `{"id":"a","k":1}`, append(args, "--dry-run")...)
+		status, _, stderr := runInput(t, `{"id":"a","k":1}`, args...)
+		if dry != status || (status == 0) != (name != "foreign") {
+			t.Errorf("%q: dry run %d %s; import %d %s", name, dry, dryErr, status, stderr)
+		}
+	}
+}

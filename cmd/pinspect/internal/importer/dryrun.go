@@ -5,10 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 
 	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/internal/jsondoc"
+	"github.com/cleavestore/cleave/internal/storedir"
+	"github.com/cleavestore/cleave/internal/vfs"
 )
 
 // there is the container that a dry run would write to, where it exists already. It is only
@@ -32,10 +33,14 @@ func (w *writing) openThere(ctx context.Context) error {
 	if !w.DryRun || w.DB == "" {
 		return nil
 	}
-	if names, err := os.ReadDir(w.DB); errors.Is(err, fs.ErrNotExist) || err == nil && len(names) == 0 {
-		return nil
-	}
 	db, err := engine.Open(ctx, w.DB, &engine.Options{ReadOnly: true})
+	if errors.Is(err, engine.ErrNotStore) {
+		// An import makes a store in an absent directory, and in one without files of others.
+		refusal := files(w.DB, func(root vfs.FS) error { return storedir.Check(root, false) })
+		if refusal == nil || errors.Is(refusal, fs.ErrNotExist) {
+			return nil
+		}
+	}
 	if err != nil {
 		return err
 	}
