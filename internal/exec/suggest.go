@@ -82,8 +82,12 @@ func (e *Execution) lacking(policy *index.Compiled) []string {
 	}
 	slices.Sort(include)
 	include = slices.Compact(include)
+	sorted := slices.Clone(include)
 	return slices.DeleteFunc(include, func(pattern string) bool { // /a/* has /a/?
 		whole, scalar := strings.CutSuffix(pattern, "?")
-		return scalar && slices.Contains(include, whole+"*")
+		if scalar {
+			_, scalar = slices.BinarySearch(sorted, whole+"*")
+		}
+		return scalar
 	})
 }
