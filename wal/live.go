@@ -52,6 +52,18 @@ func (v *live) complete(number uint64, length, filled int64) {
 	}
 }
 
+// Complete returns the complete files before file n that the log has, with their lengths.
+func (l *Log) Complete(n uint64) (files []Closed) {
+	l.live.Lock()
+	defer l.live.Unlock()
+	for _, f := range l.live.files {
+		if f.complete && f.number < n {
+			files = append(files, Closed{File: f.number, Length: f.length})
+		}
+	}
+	return files
+}
+
 // First returns the number of the first file that the log needs.
 func (l *Log) First() uint64 {
 	l.live.Lock()

@@ -156,10 +156,10 @@ func (c *Checkpoint) Release() {
 }
 
 // LinkLog links the files of the log before the newest, which the checkpoint does not
-// need. state is what the store manifest says.
+// need. state is what the store manifest says, with the lengths of these files.
 func (c *Checkpoint) LinkLog(state manifest.Store, newest uint64) error {
 	first := state.LogFirst
-	state.Clean, state.Intents = false, nil
+	state.Clean, state.Intents, state.LogClosed = false, nil, state.NeededLog()
 	if first == newest {
 		// No log file is needed: the log of the checkpoint begins anew.
 		state.LogFirst, state.LogClosed = 0, nil
