@@ -140,14 +140,18 @@ func (c *chain) live() error {
 		}
 	}
 	// Who writes behind writes that are gone, and does not know which, has no history.
+	var maintained chan struct{}
 	if !c.unsure {
-		c.work(ctx, db, opts.Durability != Buffered)
+		maintained = c.work(ctx, db, opts.Durability != Buffered)
 	}
 	closed := c.rng.IntN(2) == 0 && !end.come()
 	if !closed {
 		end.take(c, c.mem) // the process dies here
 	}
 	err = db.Close()
+	if maintained != nil {
+		<-maintained
+	}
 	c.tell("  close: %v", err)
 	if closed && err == nil {
 		for i := range c.writers {
@@ -355,10 +359,11 @@ func (c *chain) visit(image *vfs.Mem, readOnly bool, least [4]int) (found [4]int
 }
 
 // work has all writers write, beside a goroutine that flushes, merges and splits,
-// and one that reads. It ends when all have, or when they meet errors.
-func (c *chain) work(life context.Context, db *DB, synced bool) {
+// and one that reads. It ends when all have, or when they meet errors. But once the life is
+// over a merge may still wait for room, until the store closes: maintained tells when it has ended.
+func (c *chain) work(life context.Context, db *DB, synced bool) (maintained chan struct{}) {
 	ctx, cancel := context.WithCancel(life)
-	var wg, others sync.WaitGroup
+	var wg, looking sync.WaitGroup
 	seeds := [...]uint64{c.rng.Uint64(), c.rng.Uint64()}
 	n := 5 + c.rng.IntN(40)
 	size := []int{20, 400, 4_000}[c.rng.IntN(3)]
@@ -366,24 +371,33 @@ func (c *chain) work(life context.Context, db *DB, synced bool) {
 	if err != nil {
 		c.tell("  container: %v", err)
 		cancel()
-		return
+		return nil
 	}
 	if c.rng.IntN(5) == 0 {
 		cancel() // nothing but an open and an end
-		return
+		return nil
 	}
 	for i := range c.writers {
 		wg.Go(func() { c.writers[i].write(cont, n, size, synced) })
 	}
-	others.Go(func() { c.look(ctx, cont, rand.New(rand.NewPCG(seeds[0], 0)), synced) })
-	others.Go(func() { c.maintain(life, ctx, db, cont, rand.New(rand.NewPCG(seeds[1], 0))) })
+	looking.Go(func() { c.look(ctx, cont, rand.New(rand.NewPCG(seeds[0], 0)), synced) })
+	maintained = make(chan struct{})
+	go func() {
+		defer close(maintained)
+		c.maintain(life, ctx, db, cont, rand.New(rand.NewPCG(seeds[1], 0)))
+	}()
 	wg.Wait()
 	cancel()
-	others.Wait()
+	looking.Wait()
+	select {
+	case <-maintained:
+	case <-life.Done():
+	}
 	for i := range c.writers {
 		p := &c.writers[i].past
 		c.tell("  writer %d: %d writes, %d acknowledged, %d durable", i, len(p.writes), p.kernel, p.durable)
 	}
+	return maintained
 }
 
 // ids is how many items a writer has.
