@@ -125,3 +125,75 @@ func TestOrderAlike(t *testing.T) {
 		}
 	}
 }
+
+// TestOrderAlikeOfOne: what an order has learnt of the documents that have one long string says nothing of those
+// whose strings only begin as that does.
+func TestOrderAlikeOfOne(t *testing.T) {
+	opts := testOptions(vfs.NewMem())
+	opts.memtableBytes, opts.FileBytes = 32<<20, 1<<20
+	db, c := openStore(t, opts, ContainerDef{PartitionKey: []string{"/k"}, MinPartitions: 1, Index: IndexAll()})
+	const n = 900
+	head := strings.Repeat("x", 70)
+	var want []string
+	for i := range n {
+		url := fmt.Sprintf("%s%03d", head, i)
+		if i%3 == 0 {
+			url = head + "one"
+		}
+		want = append(want, `"`+url+`"`)
+		must(t, second(c.Upsert(t.Context(), fmt.Appendf(nil, `{"id":"i%d","k":%d,"url":%q}`, i, i%7, url), nil)))
+	}
+	must(t, db.Compact(t.Context()))
+	slices.Sort(want)
+	for _, order := range []string{"ASC", "DESC"} {
+		one, err := ParseQuery("SELECT TOP 5 VALUE c.url FROM c WHERE c.url = @one ORDER BY c.url "+order, map[string]any{"one": head + "one"})
+		must(t, err)
+		if got, err := results(c.Query(t.Context(), AllPartitions(), one)); err != nil || len(got) != 5 {
+			t.Fatalf("%s: %d of one string: %v", order, len(got), err)
+		}
+		q, err := ParseQuery("SELECT VALUE c.url FROM c ORDER BY c.url "+order, nil)
+		must(t, err)
+		var got []string
+		for q.Limit = 100; ; {
+			r := c.Query(t.Context(), AllPartitions(), q)
+			page, err := results(r)
+			must(t, err)
+			got = append(got, page...)
+			if q.Continue = r.Continue(); q.Continue == "" {
+				break
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: %d results, want %d, or others", order, len(got), len(want))
+		}
+		slices.Reverse(want)
+	}
+}
+
+// TestOrderAlikeByTurns: pages of one logical partition read no more documents where those of another one, in the same
+// file, come in between.
+func TestOrderAlikeByTurns(t *testing.T) {
+	opts := testOptions(vfs.NewMem())
+	opts.memtableBytes, opts.FileBytes = 32<<20, 1<<20
+	db, c := openStore(t, opts, ContainerDef{PartitionKey: []string{"/k"}, MinPartitions: 1, Index: IndexAll()})
+	for i := range 600 {
+		body := fmt.Appendf(nil, `{"id":"i%d","k":"k%d","url":"%s%03d"}`, i, i%2, strings.Repeat("x", 70), i*7%600)
+		must(t, second(c.Upsert(t.Context(), body, nil)))
+	}
+	must(t, db.Compact(t.Context()))
+	q, err := ParseQuery("SELECT * FROM c ORDER BY c.url", nil)
+	must(t, err)
+	q.Limit = 10
+	var next [2]string
+	for page := range 3 {
+		for k := range next {
+			q.Continue = next[k]
+			r := c.Query(t.Context(), OnePartition(StringKey(fmt.Sprintf("k%d", k))), q)
+			list, err := results(r)
+			if n := r.Stats().Documents; err != nil || len(list) != q.Limit || page > 0 && n > 30 {
+				t.Errorf("page %d of k%d: %d results of %d documents: %v", page, k, len(list), n, err)
+			}
+			next[k] = r.Continue()
+		}
+	}
+}

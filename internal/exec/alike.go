@@ -3,7 +3,7 @@ package exec
 import (
 	"bytes"
 	"crypto/sha256"
-	"slices"
+	"encoding/binary"
 
 	"github.com/cleavestore/cleave/index"
 )
@@ -22,10 +22,16 @@ type alike struct {
 	bytes *int64       // of rests, of all sources of the unit
 }
 
-// question identifies the order of a group among the candidates of a source.
+// question identifies the order of a group among the candidates of a source, in its scope, that have a term of the span. The
+// span may have only one string of the group, and the plan of the source may lack its demand: see indexOrder.rest. Each scope
+// has an order of its own, so that the pages of two logical partitions do not replace each other's.
 func (o *indexOrder) question(s *candidateSource, head []byte) *index.Question {
-	of := s.plan.Question()
-	q := index.Question(sha256.Sum256(slices.Concat(of[:], []byte(o.path.String()), []byte{0}, head)))
+	key := bytes.Clone(s.plan.Question()[:])
+	key = binary.BigEndian.AppendUint64(key, uint64(s.lo)<<32|uint64(s.hi))
+	for _, end := range [][]byte{o.span.From, o.span.To} {
+		key = append(binary.AppendUvarint(key, uint64(len(end))), end...)
+	}
+	q := index.Question(sha256.Sum256(append(key, head...)))
 	return &q
 }
 
@@ -123,7 +129,7 @@ func (c *candidates) keepOrder(s *candidateSource) {
 		return
 	}
 	var all index.Set
-	all.Reset(0, s.Index.Info().Items)
+	all.Reset(s.lo, s.hi)
 	for _, at := range a.all {
 		all.Add(at)
 	}
