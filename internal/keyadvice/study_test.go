@@ -353,6 +353,19 @@ func TestProposeQuoted(t *testing.T) {
 	}
 }
 
+// TestProposeQuotedNumber: numbers under a name of an identifier are proposed, also if the path has the name in quotes.
+func TestProposeQuotedNumber(t *testing.T) {
+	s := NewSurvey(Options{})
+	for _, doc := range makeDocs(3000, func(i int) string { return fmt.Sprintf(`{"id":"%d","order/id":%d}`, i, i%300) }) {
+		if err := s.Add([]byte(doc)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := s.Propose(); !slices.Equal(got[0], []string{`/"order/id"`}) {
+		t.Errorf("proposed %q", got)
+	}
+}
+
 // Documents with names without end do not take memory without end.
 func TestSurveyIsBounded(t *testing.T) {
 	s := NewSurvey(Options{})

@@ -25,7 +25,8 @@ type Survey struct {
 // field is a property.
 type field struct {
 	*candidate
-	fractions  int64 // values that are no whole numbers
+	member     string // its last name, without quotes
+	fractions  int64  // values that are no whole numbers
 	numbers    int64
 	strings    int64
 	stringSize int64
@@ -78,7 +79,7 @@ func (s *Survey) walk(object []byte, at int, path jsondoc.Path, depth int, t tal
 			slot = len(s.fields)
 			s.paths.nodes[next].slot = slot
 			full := append(path, jsondoc.Step{Name: string(name)}).String()
-			s.fields = append(s.fields, &field{candidate: newCandidate([]string{full}, s.table, surveyKeys, surveyHeavy)})
+			s.fields = append(s.fields, &field{member: string(name), candidate: newCandidate([]string{full}, s.table, surveyKeys, surveyHeavy)})
 		}
 		s.fields[slot].note(v, t)
 	})
@@ -179,7 +180,7 @@ func (f *field) isQuantity() bool {
 	if f.numbers <= f.strings {
 		return false
 	}
-	name := strings.ToLower(f.paths[0][strings.LastIndexByte(f.paths[0], '/')+1:])
+	name := strings.ToLower(f.member)
 	for _, end := range []string{"id", "no", "nr", "num", "number", "code", "key", "year"} {
 		if strings.HasSuffix(name, end) {
 			return false
