@@ -57,6 +57,9 @@ func (c *copyCommand) Run(ctx context.Context, env *harness.Environment) (err er
 		return err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
+	if err = harness.TakeBack(ctx, env, c.DB, harness.Opened(db)); err != nil { // before the definition is copied
+		return err
+	}
 	if c.Container, err = harness.ContainerOf(db, c.Container, c.To); err != nil {
 		return err
 	}

@@ -70,6 +70,36 @@ func TestCopy(t *testing.T) {
 	}
 }
 
+// TestCopyAfterKilledRun: a copy has the throughput that the source had before a run that was killed.
+func TestCopyAfterKilledRun(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "db")
+	s := newEngineSession(t)
+	s.do(t, cli.ExitOK, "load", "--db", dir, "--docs", "20", "--generator", "small", "--durability", "buffered")
+	within := func(do func(db *engine.DB) error) {
+		t.Helper()
+		db, err := engine.Open(t.Context(), dir, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err = errors.Join(do(db), db.Close()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	within(func(db *engine.DB) error {
+		m := harness.RunMark{V: harness.RunMarkVersion, Container: "docs", Before: 5000, During: 400}
+		return m.Begin(t.Context(), dir, harness.Opened(db))
+	})
+	s.do(t, cli.ExitOK, "copy", "--db", dir, "--to", "copied", "--partition-key", "/id")
+	wants(t, s.errOut.String(), `killed: container "docs" has its throughput from before again`)
+	within(func(db *engine.DB) error {
+		c, err := db.Container("copied")
+		if err == nil && c.Def().Throughput != 5000 {
+			t.Errorf("the copy has %v RU/s", c.Def().Throughput)
+		}
+		return err
+	})
+}
+
 // TestCopyKeyLimits: limits of single logical partitions go over with an equal key, and are
 // not lost in silence with another.
 func TestCopyKeyLimits(t *testing.T) {

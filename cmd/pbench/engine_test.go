@@ -277,6 +277,23 @@ func TestContainerNames(t *testing.T) {
 	}
 }
 
+// TestFreshFileSystem: a command that lacks what it needs makes no store in a new file system.
+func TestFreshFileSystem(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, "lost+found"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	s := newEngineSession(t)
+	s.do(t, harness.ExitFailed, "run", "--db", dir, "--workload", "read", "--closed", "--ops", "10")
+	wants(t, s.errOut.String(), "load something first")
+	s.Stdin = strings.NewReader(`{"id":"1","k":"a"}`)
+	s.do(t, cli.ExitUsage, "load", "--db", dir, "--data", "-")
+	wants(t, s.errOut.String(), "--partition-key")
+	if names, err := os.ReadDir(dir); err != nil || len(names) != 1 {
+		t.Errorf("%v, %v", names, err)
+	}
+}
+
 // Queries of all kinds run beside writes, on documents that are indexed.
 func TestRunQueries(t *testing.T) {
 	s := newEngineSession(t)

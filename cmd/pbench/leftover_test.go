@@ -86,11 +86,21 @@ func TestKilledRun(t *testing.T) {
 	gone(filepath.Join(dir, harness.RunMarkName))
 }
 
-// TestCheckpointsOutside: the checkpoints of a run lie beside its store, also if the store is the working directory.
+// TestCheckpointsOutside: the checkpoints of a run lie beside its store, also if the store is the working directory, or
+// is named by a symbolic link.
 func TestCheckpointsOutside(t *testing.T) {
-	dir := t.TempDir()
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
 	t.Chdir(dir)
-	if got, want := harness.CheckpointDir("."), dir+".checkpoint"; got != want {
-		t.Errorf("%s, want %s", got, want)
+	names := []string{"."}
+	if link := filepath.Join(t.TempDir(), "link"); os.Symlink(dir, link) == nil {
+		names = append(names, link)
+	}
+	for _, name := range names {
+		if got, want := harness.CheckpointDir(name), dir+".checkpoint"; got != want {
+			t.Errorf("%s: %s, want %s", name, got, want)
+		}
 	}
 }

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"slices"
 	"sync"
 	"time"
@@ -239,7 +237,7 @@ func (l *loadCommand) check(paths []string) error {
 	if len(paths) > 0 {
 		return harness.CheckNewContainer(l.Container, l.newDef(paths))
 	}
-	if names, err := os.ReadDir(l.DB); errors.Is(err, fs.ErrNotExist) || err == nil && len(names) == 0 {
+	if harness.Fresh(l.DB) {
 		return l.needsPartitionKey()
 	}
 	return nil

@@ -127,10 +127,14 @@ func TakeBack(ctx context.Context, env *Environment, dir string, s Store) error 
 }
 
 // CheckpointDir is where checkpoints of a store are made, while a run makes some: on
-// the same file system, and outside of the store, which may be given as ".".
+// the same file system, and outside of the store, which may be given as "." or by a symbolic
+// link. All names of a store give the same place.
 func CheckpointDir(db string) string {
 	if full, err := filepath.Abs(db); err == nil {
 		db = full
+	}
+	if target, err := filepath.EvalSymlinks(db); err == nil {
+		db = target
 	}
 	return filepath.Clean(db) + ".checkpoint"
 }

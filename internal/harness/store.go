@@ -297,6 +297,9 @@ func argumentError(err error) error {
 
 type engineStore struct{ db *engine.DB }
 
+// Opened returns a store of the engine that is open.
+func Opened(db *engine.DB) Store { return engineStore{db} }
+
 func (s engineStore) Container(name string) (Container, error) {
 	c, err := s.db.Container(name)
 	if errors.Is(err, engine.ErrNoContainer) {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"os"
 	"strings"
 	"sync"
@@ -12,6 +14,8 @@ import (
 	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/internal/cli"
 	"github.com/cleavestore/cleave/internal/measure"
+	"github.com/cleavestore/cleave/internal/storedir"
+	"github.com/cleavestore/cleave/internal/vfs"
 	"github.com/cleavestore/cleave/internal/workload"
 )
 
@@ -80,12 +84,27 @@ func (f *TargetFlags) Check() error {
 
 // CheckLoaded refuses a directory in which nothing is.
 func CheckLoaded(dir string) error {
-	if names, err := os.ReadDir(dir); err != nil {
+	if _, err := os.ReadDir(dir); err != nil {
 		return err
-	} else if len(names) == 0 {
+	}
+	if Fresh(dir) {
 		return fmt.Errorf("%s is empty: load something first", dir)
 	}
 	return nil
+}
+
+// Fresh says whether an open makes a store in a directory: it is absent, or has no more in it than a
+// new file system or an open that was killed.
+func Fresh(dir string) bool {
+	root, err := vfs.OpenRoot(dir)
+	if err != nil {
+		return errors.Is(err, fs.ErrNotExist)
+	}
+	if c, ok := root.(io.Closer); ok {
+		defer c.Close() // nothing is written through it
+	}
+	names, err := root.List(".")
+	return err == nil && !storedir.HasManifest(names) && storedir.Check(root, false) == nil
 }
 
 // With calls fn with the store, which is closed afterwards. quiet: a load that
