@@ -7,10 +7,12 @@ import (
 	"io/fs"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/cleavestore/cleave/cmd/pinspect/internal/layout"
 	"github.com/cleavestore/cleave/engine"
+	"github.com/cleavestore/cleave/internal/manifest"
 	"github.com/cleavestore/cleave/internal/vfs"
 	"github.com/cleavestore/cleave/wal"
 )
@@ -166,6 +168,34 @@ func TestLogClosedMeanwhile(t *testing.T) {
 	row, listed := w.rows[0], int64(strings.Count(text.String(), "\n")-2)
 	if row.State != "closed" || row.Records == 0 || inStreams != row.Records || listed != row.Records {
 		t.Errorf("%s with %d records, %d by stream, %d listed", row.State, row.Records, inStreams, listed)
+	}
+}
+
+// TestLogReleasedMeanwhile: a log file that its writer releases while it is read has the records that its streams have.
+func TestLogReleasedMeanwhile(t *testing.T) {
+	s := newSample(t)
+	f, err := layout.Open(s.dir)
+	check(t, err)
+	defer f.Close()
+	l, err := f.ReadLayout(t.Context(), layout.ManifestsOnly, nil)
+	check(t, err)
+	number := l.State.LogClosed[len(l.State.LogClosed)-1].File
+	release := sync.OnceFunc(func() {
+		dir := f.StoreManifests()
+		var state manifest.Store
+		check(t, dir.Load(&state))
+		state.LogFirst, state.LogClosed = number+1, nil
+		check(t, dir.Store(&state))
+		patch(t, filepath.Join(s.dir, manifest.LogDir, wal.FileName(number)), 40, func(b byte) byte { return b + 1 }) // its header
+	})
+	w := &logView{files: f, layout: l, out: &output{w: bufio.NewWriterSize(interrupting(release), 16)}, listRecords: true, streams: make(map[wal.Stream]*streamRow)}
+	check(t, w.read(t.Context(), number, 0))
+	var inStreams int64
+	for _, stream := range w.streams {
+		inStreams += stream.Records
+	}
+	if len(w.rows) != 1 || w.rows[0].State != "released" || inStreams == 0 || w.rows[0].Records != inStreams {
+		t.Errorf("%+v, %d records by stream", w.rows, inStreams)
 	}
 }
 

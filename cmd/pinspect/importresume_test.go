@@ -172,6 +172,23 @@ func TestImportBadRecord(t *testing.T) {
 	}
 }
 
+// TestImportSourceRenamed: an import goes on where the command names the same source by another path.
+func TestImportSourceRenamed(t *testing.T) {
+	work := t.TempDir()
+	t.Chdir(work)
+	check(t, os.WriteFile("in.ndjson", []byte(`{"id":"a","k":1}`+"\nnonsense\n"+`{"id":"b","k":1}`+"\n"), 0o600))
+	for _, source := range []string{"in.ndjson", "." + string(filepath.Separator) + "in.ndjson", filepath.Join(work, "in.ndjson"), "in.ndjson"} {
+		status, _, stderr := runInput(t, "", "import", source, "--db", "store", "--container", "c", "--partition-key", "/k")
+		if status != exitFindings || !strings.Contains(stderr, source+": line 2: ") {
+			t.Errorf("%s: status %d: %s", source, status, stderr)
+		}
+	}
+	status, out, stderr := runInput(t, "", "import", "in.ndjson", "--db", "store", "--container", "c", "--partition-key", "/k", "--skip-bad")
+	if status != exitFindings || !strings.Contains(stderr, "goes on behind record 1 (in.ndjson: line 1)") || !strings.Contains(out, "3 documents read, 2 written") {
+		t.Errorf("status %d: %s%s", status, out, stderr)
+	}
+}
+
 // TestImportRejectsResumed: the file of rejects has each once, also when an import goes on
 // behind a note that lies before the newest of them, and when it was interrupted before the
 // first note.

@@ -10,10 +10,12 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"golang.org/x/term"
 
 	"github.com/cleavestore/cleave/internal/cli"
+	"github.com/cleavestore/cleave/internal/humanize"
 )
 
 type shellCommand struct {
@@ -23,7 +25,7 @@ type shellCommand struct {
 
 // Help returns the long help text.
 func (*shellCommand) Help() string {
-	return `Reads lines and answers them. A line that begins with SELECT is a query in the container that "use NAME" has chosen; EXPLAIN before it shows the plan. Any other line is a command of pinspect without the directory: "top", "map", "get cities '\"PT\"' porto". Each line sees the store as it is then, also beside a process that writes. Arrows recall lines, Tab completes, Ctrl-D ends. Input that is not a terminal is read line by line; then the first line that fails ends it, with its exit status.
+	return `Reads lines and answers them. A line that begins with SELECT is a query in the container that "use NAME" has chosen; EXPLAIN before it shows the plan. Any other line is a command of pinspect without the directory: "top", "map", "get cities '\"PT\"' porto". Each line sees the store as it is then, also beside a process that writes. Arrows recall lines, Tab completes, Ctrl-D ends. Input that is not a terminal is read line by line; then the first line that fails ends it, with its exit status, and put without a document takes all lines behind its own.
 
 Example:
   pinspect shell DIR cities`
@@ -68,18 +70,33 @@ func (c *shellCommand) Run(ctx context.Context, env *environment) error {
 	if in, ok := env.stdin.(*os.File); ok && term.IsTerminal(int(in.Fd())) {
 		return s.talk(in, names)
 	}
-	lines := bufio.NewScanner(cli.Input(ctx, env.stdin))
-	lines.Buffer(nil, 1<<20)
-	for lines.Scan() {
-		status := s.answer(lines.Text())
-		if errors.Is(status, errQuit) {
+	return s.read(bufio.NewReaderSize(cli.Input(ctx, env.stdin), maxShellLine))
+}
+
+// maxShellLine is the longest line that is read where the input is no terminal.
+const maxShellLine = 1 << 20
+
+// read answers lines that are not typed. Commands that read their input read on behind their line.
+func (s *shell) read(lines *bufio.Reader) error {
+	piped := *s.env
+	piped.stdin, s.env = lines, &piped
+	for {
+		line, err := lines.ReadSlice('\n')
+		if errors.Is(err, bufio.ErrBufferFull) {
+			return cli.Usagef("a line is longer than %s", humanize.Bytes(maxShellLine))
+		}
+		if err != nil && err != io.EOF {
+			return err
+		}
+		switch status := s.answer(string(line)); {
+		case errors.Is(status, errQuit):
+			return nil
+		case status != nil:
+			return status
+		case err == io.EOF:
 			return nil
 		}
-		if status != nil {
-			return status
-		}
 	}
-	return lines.Err()
 }
 
 // talk reads lines from a terminal.
@@ -224,6 +241,9 @@ func complete(line string, pos int, names []string) (string, int, bool) {
 		for !strings.HasPrefix(name, longest) {
 			longest = longest[:len(longest)-1]
 		}
+	}
+	for !utf8.ValidString(longest) { // the names part within a character
+		longest = longest[:len(longest)-1]
 	}
 	if !found || len(longest) <= len(prefix) {
 		return "", 0, false

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -71,6 +72,22 @@ func TestShellStatus(t *testing.T) {
 	}
 }
 
+// TestShellPut: where the input of a shell is no terminal, put without a document takes the lines behind its own.
+func TestShellPut(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "store")
+	clean(t, "create", dir, "c", "--partition-key", "/k")
+	status, stdout, stderr := runInput(t, "info\nput c\n"+`{"id":"a","k":1}`+"\n"+`{"id":"b","k":2}`, "shell", dir)
+	if status != 0 || !strings.Contains(stdout, "2 documents written") {
+		t.Errorf("status %d: %s%s", status, stdout, stderr)
+	}
+	if got := clean(t, "export", dir, "c"); strings.Count(got, "\n") != 2 {
+		t.Errorf("the container has %s", got)
+	}
+	if status, _, stderr := runInput(t, strings.Repeat("x", maxShellLine+1), "shell", dir); status != cli.ExitUsage || !strings.Contains(stderr, "longer than 1.00 MiB") {
+		t.Errorf("a long line: status %d: %.200s", status, stderr)
+	}
+}
+
 func TestSplitLine(t *testing.T) {
 	for line, want := range map[string][]string{
 		`get cities "PT" porto`:       {"get", "cities", `"PT"`, "porto"},
@@ -87,9 +104,9 @@ func TestSplitLine(t *testing.T) {
 }
 
 func TestComplete(t *testing.T) {
-	names := []string{"segments", "space", "cities", "citizens"}
+	names := []string{"segments", "space", "cities", "citizens", "k\u00f6ln", "k\u00fcste"} // the last two part in the second byte of a character
 	for _, test := range []struct{ line, want string }{
-		{"sp", "space"}, {"s", ""}, {"top ci", "top citi"}, {"top citie", "top cities"}, {"x", ""}, {"space", ""},
+		{"sp", "space"}, {"s", ""}, {"top ci", "top citi"}, {"top citie", "top cities"}, {"x", ""}, {"space", ""}, {"k", ""},
 	} {
 		if got, pos, _ := complete(test.line, len(test.line), names); got != test.want || got != "" && pos != len(got) {
 			t.Errorf("%q: %q at %d, want %q", test.line, got, pos, test.want)

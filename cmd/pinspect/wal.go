@@ -181,6 +181,10 @@ func (w *logView) read(ctx context.Context, n uint64, before int64) error {
 		}
 		if errors.Is(err, engine.ErrMissing) || errors.Is(err, wal.ErrRecycled) {
 			if n < state.LogFirst {
+				if row.Records > 0 { // its streams have them, and they may be listed
+					row.Bytes, row.Length, row.Mark, row.State = info.Size, info.Length, info.Mark, "released"
+					w.rows = append(w.rows, row)
+				}
 				return nil
 			}
 		} else if now := notedLength(&state, n); noted < 0 && now >= 0 {

@@ -11,7 +11,8 @@
 //  2. A document is written as the source has it, or it is a reject with the place and the
 //     reason; none is passed over in silence.
 //  3. An import that is run again writes the same documents: they are put by key and id.
-//     After an interruption it goes on behind the last note: see note.
+//     After an interruption it goes on behind the last note: see note. With unique keys a record
+//     may be refused then whose values a later one has taken: docs/importing.md has the case.
 //  4. All that was written is durable when the command has ended.
 //  5. A record that cannot be written ends the import, unless bad records are to be
 //     skipped: then each is counted.
@@ -211,8 +212,11 @@ func (c *Import) open(ctx context.Context, env *command.Environment) (source, er
 	return c.companion(ctx)
 }
 
-// countedKeys bounds the memory for counting partition keys.
-const countedKeys = 1 << 20
+// These bound the memory for counting partition keys: so many are counted, with so many bytes.
+const (
+	countedKeys     = 1 << 20
+	countedKeyBytes = 64 << 20
+)
 
 // writing is an import under way.
 type writing struct {
@@ -222,6 +226,7 @@ type writing struct {
 	rejects  *os.File
 	done     Done
 	keys     map[engine.PartitionKey]int64
+	keyBytes int // of them
 	first    error
 	identity string // see note
 	state    string // of the source; "": no notes are written
@@ -349,6 +354,7 @@ func (w *writing) resume(ctx context.Context, db *engine.DB, container *engine.C
 		}
 		return nil, err
 	}
+	n.At = w.Source + strings.TrimPrefix(n.At, n.Source) // the command may name the source otherwise now
 	d := &w.done
 	d.Read, d.Written, d.Rejected, d.Bytes, d.Keyless, d.ResumedAfter = n.Read, n.Written, n.Rejected, n.Bytes, n.Keyless, n.Read
 	w.at, w.lastSeq, w.last.ID = n.At, n.Seq, n.ID
@@ -565,7 +571,10 @@ func (w *writing) count(meta engine.Meta) {
 		w.done.Keyless++
 	}
 	n, counted := w.keys[meta.Key]
-	if counted || len(w.keys) < countedKeys {
+	if counted || len(w.keys) < countedKeys && w.keyBytes < countedKeyBytes {
+		if !counted {
+			w.keyBytes += len(meta.Key.Encoded())
+		}
 		w.keys[meta.Key] = n + 1
 		w.done.MostOfKey = max(w.done.MostOfKey, n+1)
 	} else {

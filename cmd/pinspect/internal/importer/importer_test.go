@@ -3,6 +3,7 @@ package importer
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -10,6 +11,18 @@ import (
 	"github.com/cleavestore/cleave/cleavetest"
 	"github.com/cleavestore/cleave/engine"
 )
+
+// TestCountedKeyBytes: the keys that are counted are bounded by their bytes too.
+func TestCountedKeyBytes(t *testing.T) {
+	w := &writing{Import: &Import{Opaque: true}, keys: make(map[engine.PartitionKey]int64)}
+	const most = countedKeyBytes/2000 + 1
+	for i := range most + 10 {
+		w.count(engine.Meta{Key: engine.StringKey(fmt.Sprintf("%02000d", i))})
+	}
+	if len(w.keys) > most || !w.done.MoreKeys || w.done.MostOfKey != 1 {
+		t.Errorf("%d keys are kept, want at most %d; more: %v", len(w.keys), most, w.done.MoreKeys)
+	}
+}
 
 // TestSkipExistingThrottled: where throughput is limited, an import of bytes that skips
 // existing documents waits, and goes on: it does not read again what it was about to write.
