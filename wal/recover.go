@@ -301,6 +301,8 @@ func (r *reader) file(n uint64, durable, last bool) (ended bool, err error) {
 		return false, fault.Corrupt(s.file.Name(), f.end, "%s, but the manifest notes a length of %d", reason, length)
 	case length < 0 && durable && !f.sealed:
 		return false, fault.Corrupt(s.file.Name(), f.end, "%s without a seal, but a later file vouches for it", reason)
+	case open && f.end != end.end: // a writer has put the file to another use since its end was found
+		return false, fault.Corrupt(s.file.Name(), f.end, "%s, but there were records up to offset %d", reason, end.end)
 	}
 	state.Length = f.end
 	r.result.Files = append(r.result.Files, state)

@@ -252,3 +252,30 @@ func TestUnsettledAfterLossOfMapped(t *testing.T) {
 	got, _ := mustReplay(t, mem, st, unsettled(2))
 	wantEntries(t, got, all)
 }
+
+// TestUnsettledRecycled: a file that gets another use when a reader has found its end, and is about to deliver its records, is not
+// taken for one that has none: the log would go on behind a hole.
+func TestUnsettledRecycled(t *testing.T) {
+	mem, st, o := newMem(t), State{}, smallOptions(1)
+	o.FirstFileBytes, o.MaxFileBytes = 1<<20, 1<<20 // the records are read anew: the window is smaller
+	l, _ := mustOpen(t, mem, &st, o)
+	all := writeFiles(t, l, 2)
+	used, err := mem.ReadFile(name(1))
+	must(t, err)
+	clear(used[fileHeaderBytes:])
+	faulty := vfs.NewFaulty(mem)
+	begun := 0
+	faulty.SetHook(func(c vfs.Call) error {
+		if c.Op == vfs.OpRead && c.Name == name(1) && c.Off == fileHeaderBytes {
+			if begun++; begun == 3 { // to find the end, once more behind the sync, and to deliver
+				return mem.WriteFile(name(1), used)
+			}
+		}
+		return nil
+	})
+	got, _, err := replay(faulty, st, unsettled(2))
+	if err == nil || begun != 3 {
+		t.Fatalf("%d of %d records, begun %d times: %v", len(got), len(all), begun, err)
+	}
+	wantCorrupt(t, err, name(1), fileHeaderBytes, "a file in another use")
+}
