@@ -129,7 +129,7 @@ func (db *DB) capture(ctx context.Context) (*backup.Capture, error) {
 		parts = append(parts, p.capture(state.LastSeq))
 	}
 	state.TimeHigh = max(state.TimeHigh, db.stamps.Newest())
-	return backup.NewCapture(db.env.FS, guard, manifest.NewID(db.opts.random), db.opts.clock(), state, parts), nil
+	return backup.NewCapture(db.env.FS, guard, manifest.NewID(db.opts.random), time.UnixMilli(db.clockMillis()), state, parts), nil
 }
 
 // capture takes the partition as a backup up to a sequence has it.

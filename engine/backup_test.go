@@ -655,3 +655,18 @@ func TestParentOfAnotherPast(t *testing.T) {
 		}
 	}
 }
+
+// TestBackupByWrongClock: a backup that is made by a clock beyond the year 9999 says the last time that there is.
+func TestBackupByWrongClock(t *testing.T) {
+	opts := testOptions(vfs.NewMem())
+	opts.clock = func() time.Time { return time.Date(12_000, 1, 1, 0, 0, 0, 0, time.UTC) }
+	db, c := openStore(t, opts)
+	upsert(t, c, "1", 50)
+	var stream bytes.Buffer
+	info, err := db.Backup(t.Context(), &stream, nil)
+	must(t, err)
+	must(t, second(json.Marshal(info)))
+	if ids := restoredItems(t, opts, stream.Bytes()); info.Time.Year() != 9999 || len(ids) != 1 {
+		t.Errorf("made at %v, items %v", info.Time, ids)
+	}
+}
