@@ -246,6 +246,47 @@ func BenchmarkWalk(b *testing.B) {
 	})
 }
 
+// BenchmarkBytesOfGroups does with the bytes of groups, in the order of the file, what no scan can leave out: it sums them,
+// decodes them or copies them, and reads the last byte. One operation is a group, of a document each where they have 1.4 KB.
+func BenchmarkBytesOfGroups(b *testing.B) {
+	benchReaders(b, func(b *testing.B, r *Reader, c *corpus) {
+		m := r.file.View()
+		if m == nil {
+			b.Skip("only of a mapping")
+		}
+		for _, sum := range []bool{true, false} {
+			b.Run(fmt.Sprintf("sum=%v", sum), func(b *testing.B) {
+				var o opened
+				var buf []byte
+				at, read := r.groups.Off, 0
+				b.ReportAllocs()
+				for b.Loop() {
+					err := o.parse(r, m.Data[at:r.groups.end()], at, !sum)
+					if err == nil {
+						err = o.head(r)
+					}
+					if err == nil {
+						buf, err = o.expand(r, buf[:0])
+					}
+					if err != nil {
+						b.Fatal(err)
+					}
+					if o.g.coding&codingCodec == codecRaw {
+						buf = append(buf[:0], o.raw...)
+					}
+					read += int(buf[len(buf)-1])
+					if at = o.end(); at == r.groups.end() {
+						at = r.groups.Off
+					}
+				}
+				if read == 0 {
+					b.Fatal("nothing was read")
+				}
+			})
+		}
+	})
+}
+
 // BenchmarkWriter counts raw bytes; one operation is a file.
 func BenchmarkWriter(b *testing.B) {
 	for _, shape := range []struct {
