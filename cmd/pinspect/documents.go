@@ -9,9 +9,8 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/cleavestore/cleave/cmd/pinspect/internal/command"
 	"github.com/cleavestore/cleave/engine"
-	"github.com/cleavestore/cleave/internal/cli"
-	"github.com/cleavestore/cleave/partmap"
 )
 
 type getCommand struct {
@@ -59,18 +58,9 @@ func describeItem(it *engine.Item, kind engine.ContainerKind) *documentRow {
 	return row
 }
 
-// parseKey reads the partition key that an argument gives.
-func parseKey(text string) (partmap.Key, error) {
-	key, err := partmap.Parse(text)
-	if err != nil {
-		return key, cli.Usagef("key %s: %w; a string wants quotes: '\"text\"'", text, err)
-	}
-	return key, nil
-}
-
 // Run runs the command.
 func (c *getCommand) Run(ctx context.Context, out *output) error {
-	key, err := parseKey(c.Key)
+	key, err := command.ParseKey(c.Key)
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
+	"github.com/cleavestore/cleave/cmd/pinspect/internal/command"
 	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/internal/cli"
 	"github.com/cleavestore/cleave/internal/humanize"
@@ -49,7 +50,7 @@ func (c *exportCommand) Run(ctx context.Context, env *environment, out *output) 
 	}
 	var key partmap.Key
 	if c.Key != nil {
-		if key, err = parseKey(*c.Key); err != nil {
+		if key, err = command.ParseKey(*c.Key); err != nil {
 			return err
 		}
 	}

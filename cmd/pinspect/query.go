@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cleavestore/cleave/cmd/pinspect/internal/command"
 	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/internal/cli"
 )
@@ -64,7 +65,7 @@ func (c *queryCommand) Run(ctx context.Context, out *output) error {
 	q.NoScan = c.NoScan
 	scope := engine.AllPartitions()
 	if c.Key != "" {
-		key, keyErr := parseKey(c.Key)
+		key, keyErr := command.ParseKey(c.Key)
 		if keyErr != nil {
 			return keyErr
 		}

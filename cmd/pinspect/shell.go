@@ -10,10 +10,10 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"golang.org/x/term"
 
+	"github.com/cleavestore/cleave/cmd/pinspect/internal/words"
 	"github.com/cleavestore/cleave/internal/cli"
 	"github.com/cleavestore/cleave/internal/humanize"
 )
@@ -110,7 +110,7 @@ func (s *shell) talk(in *os.File, names []string) error {
 		if key != '\t' {
 			return "", 0, false
 		}
-		return complete(line, pos, append(commandNames(), names...))
+		return words.Complete(line, pos, append(commandNames(), names...))
 	}
 	for {
 		screen.SetPrompt(s.container + "> ")
@@ -162,14 +162,14 @@ func (s *shell) answer(line string) error {
 	case "explain":
 		return s.run("query", s.dir, s.container, rest, "--explain")
 	}
-	words, err := split(line)
-	if err == nil && !slices.Contains(commandNames(), words[0]) {
-		err = cli.Usagef("unknown command %q; help lists them", words[0])
+	args, err := words.Split(line)
+	if err == nil && !slices.Contains(commandNames(), args[0]) {
+		err = cli.Usagef("unknown command %q; help lists them", args[0])
 	}
 	if err != nil {
 		return s.ended(s.env.fail(err))
 	}
-	return s.run(slices.Insert(words, 1, s.dir)...)
+	return s.run(slices.Insert(args, 1, s.dir)...)
 }
 
 // run runs a command.
@@ -187,66 +187,4 @@ func (s *shell) ended(status int) error {
 func commandNames() []string {
 	return []string{"info", "tree", "partitions", "top", "hot", "map", "history", "segments", "index", "wal", "get", "export", "query", "verify", "space",
 		"put", "delete", "create", "drop", "alter", "compact"}
-}
-
-// split divides a line into words as a shell does: at spaces that are not within quotes.
-func split(line string) ([]string, error) {
-	var words []string
-	var word strings.Builder
-	begun := false
-	quote := rune(0)
-	for _, r := range line {
-		switch {
-		case quote == 0 && (r == ' ' || r == '\t'):
-			if begun {
-				words = append(words, word.String())
-				word.Reset()
-			}
-			begun = false
-		case quote == 0 && r == '\'':
-			quote, begun = r, true
-		case quote == '\'' && r == '\'':
-			quote = 0
-		default:
-			if r == '"' && quote != '\'' { // part of a key, kept
-				quote = map[rune]rune{0: '"', '"': 0}[quote]
-			}
-			word.WriteRune(r)
-			begun = true
-		}
-	}
-	if quote != 0 {
-		return nil, cli.Usagef("a quote %c is not closed", quote)
-	}
-	if begun {
-		words = append(words, word.String())
-	}
-	return words, nil
-}
-
-// complete completes the word before pos if all names that begin with it go on the same
-// way.
-func complete(line string, pos int, names []string) (string, int, bool) {
-	start := strings.LastIndexByte(line[:pos], ' ') + 1
-	prefix := line[start:pos]
-	longest, found := "", false
-	for _, name := range names {
-		if !strings.HasPrefix(name, prefix) {
-			continue
-		}
-		if !found {
-			longest, found = name, true
-			continue
-		}
-		for !strings.HasPrefix(name, longest) {
-			longest = longest[:len(longest)-1]
-		}
-	}
-	for !utf8.ValidString(longest) { // the names part within a character
-		longest = longest[:len(longest)-1]
-	}
-	if !found || len(longest) <= len(prefix) {
-		return "", 0, false
-	}
-	return line[:start] + longest + line[pos:], start + len(longest), true
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -85,31 +84,5 @@ func TestShellPut(t *testing.T) {
 	}
 	if status, _, stderr := runInput(t, strings.Repeat("x", maxShellLine+1), "shell", dir); status != cli.ExitUsage || !strings.Contains(stderr, "longer than 1.00 MiB") {
 		t.Errorf("a long line: status %d: %.200s", status, stderr)
-	}
-}
-
-func TestSplitLine(t *testing.T) {
-	for line, want := range map[string][]string{
-		`get cities "PT" porto`:       {"get", "cities", `"PT"`, "porto"},
-		`get c '"P T"' 'a b'`:         {"get", "c", `"P T"`, "a b"},
-		`get c "P T"  x`:              {"get", "c", `"P T"`, "x"},
-		`put c '{"id":"a","k":"it"}'`: {"put", "c", `{"id":"a","k":"it"}`},
-		`a ''`:                        {"a", ""},
-		``:                            nil,
-	} {
-		if got, err := split(line); err != nil || !slices.Equal(got, want) {
-			t.Errorf("%s: %q, %v; want %q", line, got, err, want)
-		}
-	}
-}
-
-func TestComplete(t *testing.T) {
-	names := []string{"segments", "space", "cities", "citizens", "k\u00f6ln", "k\u00fcste"} // the last two part in the second byte of a character
-	for _, test := range []struct{ line, want string }{
-		{"sp", "space"}, {"s", ""}, {"top ci", "top citi"}, {"top citie", "top cities"}, {"x", ""}, {"space", ""}, {"k", ""},
-	} {
-		if got, pos, _ := complete(test.line, len(test.line), names); got != test.want || got != "" && pos != len(got) {
-			t.Errorf("%q: %q at %d, want %q", test.line, got, pos, test.want)
-		}
 	}
 }

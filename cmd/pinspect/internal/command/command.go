@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/cleavestore/cleave/internal/cli"
+	"github.com/cleavestore/cleave/partmap"
 )
 
 // Environment is what a command uses of the outside. It serves one command.
@@ -41,6 +42,15 @@ func (e *Environment) Object(v any) error {
 func (e *Environment) Printf(format string, args ...any) error {
 	_, err := fmt.Fprintf(e.Stdout, format, args...)
 	return err
+}
+
+// ParseKey reads the partition key that an argument gives.
+func ParseKey(text string) (partmap.Key, error) {
+	key, err := partmap.Parse(text)
+	if err != nil {
+		return key, cli.Usagef("key %s: %w; a string wants quotes: '\"text\"'", text, err)
+	}
+	return key, nil
 }
 
 // DiffersError says that a comparison has found a difference, which is printed already.

@@ -20,7 +20,6 @@ import (
 	"github.com/cleavestore/cleave/internal/humanize"
 	"github.com/cleavestore/cleave/internal/jsondoc"
 	"github.com/cleavestore/cleave/internal/workload"
-	"github.com/cleavestore/cleave/partmap"
 )
 
 // Done is what a command of this package prints as JSON.
@@ -267,7 +266,7 @@ func (c *Put) putOpaque(ctx context.Context, env *command.Environment, container
 	if c.ID == "" || c.Key == "" {
 		return cli.Usagef("container %q is opaque: --key and --id name the document", c.Container)
 	}
-	key, err := parseKey(c.Key)
+	key, err := command.ParseKey(c.Key)
 	if err != nil {
 		return err
 	}
@@ -329,15 +328,6 @@ func (c *Put) load(ctx context.Context, env *command.Environment, container *eng
 	return nil
 }
 
-// parseKey reads the partition key that an argument gives.
-func parseKey(text string) (partmap.Key, error) {
-	key, err := partmap.Parse(text)
-	if err != nil {
-		return key, cli.Usagef("key %s: %w; a string wants quotes: '\"text\"'", text, err)
-	}
-	return key, nil
-}
-
 // Delete removes a document or a logical partition.
 type Delete struct {
 	containerTarget
@@ -357,7 +347,7 @@ Examples:
 
 // Run runs the command.
 func (c *Delete) Run(ctx context.Context, env *command.Environment) error {
-	key, err := parseKey(c.Key)
+	key, err := command.ParseKey(c.Key)
 	if err != nil {
 		return err
 	}

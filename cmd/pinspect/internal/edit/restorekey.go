@@ -47,7 +47,7 @@ type RestoredKey struct {
 
 // Run runs the command.
 func (c *RestoreKey) Run(ctx context.Context, env *command.Environment) error {
-	key, err := parseKey(c.Key)
+	key, err := command.ParseKey(c.Key)
 	if err != nil {
 		return err
 	}
