@@ -86,3 +86,16 @@ func TestShellPut(t *testing.T) {
 		t.Errorf("a long line: status %d: %.200s", status, stderr)
 	}
 }
+
+// TestShellQuotes: a document with quotes in a text is put as it was typed.
+func TestShellQuotes(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "store")
+	clean(t, "create", dir, "c", "--partition-key", "/k")
+	const doc = `{"id":"a","k":"x","t":"say \"'it'\" now"}`
+	if status, stdout, stderr := runInput(t, "put c "+doc, "shell", dir); status != 0 {
+		t.Fatalf("status %d: %s%s", status, stdout, stderr)
+	}
+	if got := clean(t, "get", dir, "c", `"x"`, "a"); got != doc+"\n" {
+		t.Errorf("%s, typed was %s", got, doc)
+	}
+}

@@ -9,29 +9,32 @@ import (
 	"github.com/cleavestore/cleave/internal/cli"
 )
 
-// Split divides a line into words as a shell does: at spaces that are not within quotes.
+// Split divides a line into words as a shell does: at spaces that are not within quotes. Double
+// quotes are part of a word, and within them a backslash takes what follows for no quote, as in JSON.
 func Split(line string) ([]string, error) {
 	var words []string
 	var word strings.Builder
-	begun := false
-	quote := rune(0)
-	for _, r := range line {
+	begun, escaped := false, false
+	quote := byte(0)
+	for i := range len(line) { // bytes that are no UTF-8 stay
+		b := line[i]
 		switch {
-		case quote == 0 && (r == ' ' || r == '\t'):
+		case quote == 0 && (b == ' ' || b == '\t'):
 			if begun {
 				words = append(words, word.String())
 				word.Reset()
 			}
 			begun = false
-		case quote == 0 && r == '\'':
-			quote, begun = r, true
-		case quote == '\'' && r == '\'':
+		case quote == 0 && b == '\'':
+			quote, begun = b, true
+		case quote == '\'' && b == '\'':
 			quote = 0
 		default:
-			if r == '"' && quote != '\'' { // part of a key, kept
-				quote = map[rune]rune{0: '"', '"': 0}[quote]
+			if b == '"' && quote != '\'' && !escaped {
+				quote = map[byte]byte{0: '"', '"': 0}[quote]
 			}
-			word.WriteRune(r)
+			escaped = quote == '"' && b == '\\' && !escaped
+			word.WriteByte(b)
 			begun = true
 		}
 	}

@@ -12,6 +12,9 @@ func TestSplit(t *testing.T) {
 		`get c "P T"  x`:              {"get", "c", `"P T"`, "x"},
 		`put c '{"id":"a","k":"it"}'`: {"put", "c", `{"id":"a","k":"it"}`},
 		`a ''`:                        {"a", ""},
+		`put c {"t":"a\"'b' c\"d"}`:   {"put", "c", `{"t":"a\"'b' c\"d"}`},
+		`get c "C:\\" x`:              {"get", "c", `"C:\\"`, "x"},
+		"put c {\"t\":\"\xff\"}":      {"put", "c", "{\"t\":\"\xff\"}"},
 		``:                            nil,
 	} {
 		if got, err := Split(line); err != nil || !slices.Equal(got, want) {
