@@ -64,6 +64,9 @@ func (c *shellCommand) Run(ctx context.Context, env *environment) error {
 		return cli.Usagef("no such container: %q", c.Container)
 	}
 	s := &shell{dir: c.Dir, container: c.Container, ctx: ctx, env: env}
+	if strings.HasPrefix(s.dir, "-") {
+		s.dir = "./" + s.dir // no flag to the commands of lines
+	}
 	if s.container == "" && len(names) == 1 {
 		s.container = names[0]
 	}
@@ -158,9 +161,9 @@ func (s *shell) answer(line string) error {
 		fmt.Fprintf(s.env.stdout, "SELECT … FROM c …, EXPLAIN SELECT …, use CONTAINER, quit, or a command:\n  %s\nCOMMAND --help says more.\n", strings.Join(commandNames(), " "))
 		return nil
 	case "select":
-		return s.run("query", s.dir, s.container, line)
+		return s.run("query", "--", s.dir, s.container, line)
 	case "explain":
-		return s.run("query", s.dir, s.container, rest, "--explain")
+		return s.run("query", "--explain", "--", s.dir, s.container, rest)
 	}
 	args, err := words.Split(line)
 	if err == nil && !slices.Contains(commandNames(), args[0]) {

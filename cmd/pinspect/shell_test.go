@@ -99,3 +99,15 @@ func TestShellQuotes(t *testing.T) {
 		t.Errorf("%s, typed was %s", got, doc)
 	}
 }
+
+// TestShellDashes: a store and a container whose names look like flags have a shell too.
+func TestShellDashes(t *testing.T) {
+	t.Chdir(t.TempDir())
+	clean(t, "create", "--partition-key", "/k", "--", "-store", "-c")
+	clean(t, "put", "--", "-store", "-c", `{"id":"a","k":1}`)
+	const lines = "info\nuse -c\nSELECT VALUE COUNT(1) FROM c\nEXPLAIN SELECT VALUE c.id FROM c\n"
+	status, stdout, stderr := runInput(t, lines, "shell", "--", "-store")
+	if status != 0 || !strings.Contains(stdout, "\n1\n") || !strings.Contains(stdout, `"a"`) {
+		t.Errorf("status %d: %s%s", status, stdout, stderr)
+	}
+}
