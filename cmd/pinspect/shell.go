@@ -141,6 +141,9 @@ func (s *shell) readLine(in *os.File, screen *term.Terminal) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	if width, height, sizeErr := term.GetSize(int(in.Fd())); sizeErr == nil && width > 0 {
+		_ = screen.SetSize(width, height) // which may have changed; nothing is drawn yet
+	}
 	line, err := screen.ReadLine()
 	return line, errors.Join(err, term.Restore(int(in.Fd()), state))
 }

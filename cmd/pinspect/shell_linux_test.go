@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -63,5 +64,29 @@ func TestShellEnds(t *testing.T) {
 			t.Errorf("status %d, %q; want %d, %q", status, &errs, tc.status, tc.says)
 		}
 		interrupt()
+	}
+}
+
+// TestShellWidth: a line that fits the terminal is not broken where a terminal of 80 columns ends.
+func TestShellWidth(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "store")
+	clean(t, "create", dir, "c", "--partition-key", "/k")
+	keys, screen := terminal(t)
+	check(t, unix.IoctlSetWinsize(int(screen.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 40, Col: 200}))
+	line := strings.Repeat("x", 120)
+	typed := []string{line + "\r", "\x04"}
+	out := &prompted{answer: func() {
+		if len(typed) > 0 {
+			_, err := keys.WriteString(typed[0])
+			check(t, err)
+			typed = typed[1:]
+		}
+	}}
+	var errs bytes.Buffer
+	if status := execute(t.Context(), []string{"shell", dir}, &environment{stdin: screen, stdout: out, stderr: &errs}); status != cli.ExitOK {
+		t.Fatalf("status %d, %s", status, &errs)
+	}
+	if !strings.Contains(out.String(), line) {
+		t.Errorf("the line is broken: %q", out.String())
 	}
 }
