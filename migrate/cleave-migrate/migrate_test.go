@@ -345,6 +345,7 @@ func TestSQLite(t *testing.T) {
 		{[]string{"-table", "none"}, "no such table: none"},
 		{[]string{"-query", "SELECT x FROM none"}, "no such table: none"},
 		{[]string{"-table", "t", "-id", "none"}, "id=none: there is no such column"},
+		{[]string{"-table", "bound", "-json", "J"}, "json=J: there is no such column"},
 		{[]string{"-table", "t", "-integers", "string"}, "-integers"},
 	} {
 		err := run(t.Context(), append(append([]string{"-from", "sqlite"}, c.args...), name), new(bytes.Buffer))

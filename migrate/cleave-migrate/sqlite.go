@@ -73,9 +73,11 @@ func (c *config) readSQLite(ctx context.Context, w *printer) error {
 	if c.table != "" {
 		names = names[:len(names)-len(ids)]
 	}
-	for _, id := range ids {
-		if !slices.Contains(names, id) {
-			return fmt.Errorf("id=%s: there is no such column among %q", id, names)
+	for flag, list := range map[string][]string{"id": ids, "json": columns(c.json)} {
+		for _, name := range list {
+			if !slices.Contains(names, name) {
+				return fmt.Errorf("%s=%s: there is no such column among %q", flag, name, names)
+			}
 		}
 	}
 	kinds := make(map[string]string)
