@@ -82,6 +82,15 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if c.integers != "text" && c.integers != "number" {
 		return fmt.Errorf("-integers %q: want text or number", c.integers)
 	}
+	var others []error
+	f.Visit(func(given *flag.Flag) {
+		if kinds, _, _ := strings.Cut(given.Usage, ": "); given.Name != "from" && !strings.Contains(kinds, c.from) {
+			others = append(others, fmt.Errorf("%s is for %s, and not for %s", given.Name, kinds, c.from))
+		}
+	})
+	if len(others) > 0 {
+		return others[0]
+	}
 	c.source = f.Arg(0)
 	w := &printer{out: bufio.NewWriterSize(out, 1<<20)}
 	var err error

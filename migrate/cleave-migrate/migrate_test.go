@@ -122,6 +122,34 @@ func TestBolt(t *testing.T) {
 	}
 }
 
+// TestOptionsOfOthers: an option that the kind of source does not know is refused: it would choose nothing.
+func TestOptionsOfOthers(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "a.db")
+	db, err := bolt.Open(name, 0o600, nil)
+	must(t, err)
+	must(t, db.Update(func(tx *bolt.Tx) error {
+		b, err := tx.CreateBucket([]byte("b"))
+		return errors.Join(err, b.Put([]byte("users:a"), []byte("{}")), b.Put([]byte("others:b"), []byte("{}")))
+	}))
+	must(t, db.Close())
+	for want, args := range map[string][]string{
+		"prefix is for badger, and not for bbolt":        {"bbolt", "-bucket", "b", "-prefix", "users:"},
+		"id is for sqlite, and not for bbolt":            {"bbolt", "-bucket", "b", "-id", "x"},
+		"bucket is for bbolt, and not for badger":        {"badger", "-bucket", "b"},
+		"value is for bbolt, badger, and not for sqlite": {"sqlite", "-table", "t", "-value", "base64"},
+	} {
+		var out bytes.Buffer
+		err := run(t.Context(), append(append([]string{"-from"}, args...), name), &out)
+		if err == nil || err.Error() != want || out.Len() > 0 {
+			t.Errorf("-from %q: %v, and printed %s", args, err, &out)
+		}
+	}
+	docs, _ := read(t, "-from", "bbolt", "-bucket", "b", name)
+	if len(docs) != 2 {
+		t.Errorf("the bucket has %q", docs)
+	}
+}
+
 // TestTruncated: a file that a copy or a backup has not finished is refused.
 func TestTruncated(t *testing.T) {
 	dir := t.TempDir()
