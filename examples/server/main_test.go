@@ -190,6 +190,24 @@ func TestThrottled(t *testing.T) {
 	}
 }
 
+// TestThrottledExport: a stream that is refused before it begins is answered as other requests are.
+func TestThrottledExport(t *testing.T) {
+	url, stop := start(t, "-throughput", "1")
+	for n := 0; ; n++ { // the first time, unless five seconds lie between the two requests
+		send(t, "PUT", url+"/users/ada/notes/a", `{"title":"A"}`)
+		answer, text := send(t, "GET", url+"/notes.ndjson", "")
+		if answer.StatusCode == http.StatusTooManyRequests && answer.Header.Get("Retry-After") != "" {
+			break
+		}
+		if answer.StatusCode != http.StatusOK || n == 100 {
+			t.Fatalf("%s %s, Retry-After %q", answer.Status, text, answer.Header.Get("Retry-After"))
+		}
+	}
+	if err := stop(); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestUserLimits: a user who has reached a limit is refused, another one is not, and each
 // learns what they have used.
 func TestUserLimits(t *testing.T) {

@@ -210,11 +210,15 @@ func (s *service) list(w http.ResponseWriter, r *http.Request) error {
 // meanwhile.
 func (s *service) export(w http.ResponseWriter, r *http.Request) error {
 	w.Header().Set("Content-Type", "application/x-ndjson")
-	out := bufio.NewWriterSize(w, 64<<10)
+	out, begun := bufio.NewWriterSize(w, 64<<10), false
 	for item, err := range s.notes.ScanAll(r.Context(), &engine.ScanOptions{Borrow: true}) {
+		if err != nil && !begun {
+			return err // the scan was refused, and nothing is sent
+		}
 		if err != nil {
 			return broken(err)
 		}
+		begun = true
 		// json.Marshal has written the notes, without line breaks.
 		out.Write(item.Body) // bufio keeps the first error
 		if err := out.WriteByte('\n'); err != nil {
