@@ -486,3 +486,23 @@ func TestSampledDocuments(t *testing.T) {
 		}
 	}
 }
+
+// overwritten is a container that counts more documents than it has, as one does whose documents were overwritten.
+type overwritten struct{ harness.Container }
+
+func (overwritten) Stats() harness.ContainerStats { return harness.ContainerStats{Documents: 1000} }
+
+// TestSampledOverwritten: a container with fewer documents than are counted is not taken for an empty one.
+func TestSampledOverwritten(t *testing.T) {
+	c, err := newFakeStore().CreateContainer(t.Context(), "c", harness.ContainerDef{PartitionKey: []string{"/k"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err = c.Upsert(t.Context(), partmap.Key{}, "", []byte(`{"id":"a","k":"b"}`)); err != nil {
+		t.Fatal(err)
+	}
+	d, err := harness.SampleDocuments(t.Context(), overwritten{c}, 10, func(int64) {})
+	if err != nil || d.Count() != 1 {
+		t.Errorf("%v: %d documents of 1", err, d.Count())
+	}
+}

@@ -58,7 +58,7 @@ func SampleDocuments(ctx context.Context, c Container, limit int64, progress fun
 		if n++; n%4096 == 0 {
 			progress(n)
 		}
-		if stride > 1 && n%stride != 0 || int64(len(d.names)) == limit {
+		if stride > 1 && n%stride != 1 || int64(len(d.names)) == limit {
 			continue
 		}
 		if last := len(d.keys) - 1; last < 0 || d.keys[last] != name.Key {
