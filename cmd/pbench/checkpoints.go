@@ -86,8 +86,7 @@ func newDurations(each []time.Duration) (d durations) {
 	for _, took := range each {
 		d.Each = append(d.Each, harness.Round(harness.Micros(took), 1))
 	}
-	sorted := slices.Sorted(slices.Values(d.Each))
-	d.P50, d.Max = sorted[len(sorted)/2], sorted[len(sorted)-1]
+	d.P50, d.Max = harness.Round(harness.Median(slices.Clone(d.Each)), 1), slices.Max(d.Each)
 	return d
 }
 

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/cleavestore/cleave/internal/cli"
 )
@@ -24,4 +25,12 @@ func TestReopen(t *testing.T) {
 	wants(t, s.out.String(), "open, the first time", "with the recovery, if the store was not closed", "read a document", "1 time")
 	s.do(t, cli.ExitUsage, "reopen", "--db", dir, "--count", "0")
 	s.do(t, cli.ExitOK, "run", "--db", dir, "--workload", "read", "--closed", "--ops", "50", "--warmup", "0s") // it is whole
+}
+
+// TestDurations: half of the times are at most the median, which of two is not the longer one.
+func TestDurations(t *testing.T) {
+	d := newDurations([]time.Duration{3 * time.Millisecond, time.Millisecond})
+	if d.P50 != 2000 || d.Max != 3000 || d.Each[0] != 3000 {
+		t.Errorf("%+v", d)
+	}
 }

@@ -175,9 +175,7 @@ type spread struct {
 
 // newSpread returns the spread of values, of which there is one at least.
 func newSpread(values []float64) spread {
-	values = slices.Sorted(slices.Values(values))
-	n := len(values)
-	return spread{Median: (values[(n-1)/2] + values[n/2]) / 2, Min: values[0], Max: values[n-1], N: n}
+	return spread{Median: harness.Median(slices.Clone(values)), Min: slices.Min(values), Max: slices.Max(values), N: len(values)}
 }
 
 // half is half the distance of the extremes, as a share of the median.

@@ -117,8 +117,7 @@ func NewSplitSummary(list []SplitFigures) *SplitSummary {
 		pauses = append(pauses, f.Pause)
 	}
 	if len(pauses) > 0 {
-		slices.Sort(pauses)
-		s.PauseMedian, s.PauseMax = pauses[len(pauses)/2], pauses[len(pauses)-1]
+		s.PauseMedian, s.PauseMax = Round(Median(pauses), 1), slices.Max(pauses)
 	}
 	return s
 }

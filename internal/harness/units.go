@@ -3,6 +3,7 @@ package harness
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"time"
 
@@ -88,4 +89,11 @@ func FormatRate(perSecond float64) string {
 		return humanize.Number(perSecond) + "/s"
 	}
 	return humanize.Count(int64(perSecond+0.5)) + "/s"
+}
+
+// Median returns the median of values, of which there is one at least. It sorts them.
+func Median(values []float64) float64 {
+	slices.Sort(values)
+	n := len(values)
+	return (values[(n-1)/2] + values[n/2]) / 2
 }

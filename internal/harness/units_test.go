@@ -52,3 +52,16 @@ func TestFormat(t *testing.T) {
 		}
 	}
 }
+
+// TestMedian: the median of an even number of values lies between the two in the middle.
+func TestMedian(t *testing.T) {
+	for want, values := range map[float64][]float64{7: {7}, 2: {3, 1}, 5: {9, 1, 5}, 3.5: {100, 4, 3, 1}} {
+		if got := Median(values); got != want {
+			t.Errorf("the median of %v is %v, want %v", values, got, want)
+		}
+	}
+	s := NewSplitSummary([]SplitFigures{{Pause: 1}, {Pause: 100}, {Pause: 1000, Error: "refused"}})
+	if s.PauseMedian != 50.5 || s.PauseMax != 100 || s.Count != 2 || s.Failed != 1 {
+		t.Errorf("%+v", s)
+	}
+}
