@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -76,8 +77,11 @@ func readLines[T any](name string, add func(T)) error {
 	lines := bufio.NewReader(file)
 	for n := 1; ; n++ {
 		text, err := lines.ReadBytes('\n')
+		if err == io.EOF {
+			return nil // also behind a line without an end
+		}
 		if err != nil {
-			return nil // the end, or a line without one
+			return err
 		}
 		var v T
 		if err := json.Unmarshal(text, &v); err != nil {

@@ -229,6 +229,18 @@ func TestReportOfKilled(t *testing.T) {
 	wants(t, s.errOut.String(), seriesFile, "line 1")
 }
 
+// TestReportUnreadable: a file that cannot be read to its end makes no report that lacks what is in it.
+func TestReportUnreadable(t *testing.T) {
+	s := newEngineSession(t)
+	dir := recordedRun(t, s, "--closed", "--ops", "100")
+	events := filepath.Join(dir, eventsFile)
+	if err := errors.Join(os.Remove(events), os.Mkdir(events, 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	s.do(t, harness.ExitFailed, "report", dir, "--html", "-")
+	wants(t, s.errOut.String(), eventsFile)
+}
+
 func TestQuoted(t *testing.T) {
 	for text, want := range map[string]string{"a-b=1": "a-b=1", "": "''", "p99<1ms": "'p99<1ms'", "it's": `'it'\''s'`} {
 		if got := quoted(text); got != want {
