@@ -98,9 +98,14 @@ func (b *benchmark) maximum(ctx context.Context) (float64, error) {
 		return 0, err
 	case o.Interrupted:
 		return 0, fmt.Errorf("%w before measuring", harness.ErrInterrupted)
-	case o.Err != nil:
-		all := o.All()
+	}
+	all := o.All()
+	if o.Err != nil {
 		return 0, fmt.Errorf("%s failed, the first: %w", harness.Plural(all.Errors, "operation"), o.Err)
+	}
+	if all.Throttled > 0 { // a call that is refused takes no time
+		return 0, harness.Usagef("container %q has limits on throughput, and refused %s of a closed loop, so there is no maximum to take a share of: give a --rate in operations a second, or take a container without limits",
+			b.target.Name, harness.Plural(all.Throttled, "call"))
 	}
 	return o.Achieved(), nil
 }

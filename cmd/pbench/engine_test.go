@@ -153,6 +153,29 @@ func TestSweepThroughput(t *testing.T) {
 	wants(t, s.errOut.String(), "4,000 RU/s provisioned")
 }
 
+// TestLimitsOfKeys: calls that limits of logical partitions refuse are told of, and are no part of a maximum.
+func TestLimitsOfKeys(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "store")
+	s := newEngineSession(t)
+	s.do(t, cli.ExitOK, "load", "--db", dir, "--docs", "100", "--generator", "small", "--logical-partitions", "1", "--durability", "buffered")
+	db, err := engine.Open(t.Context(), dir, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := db.Container("docs")
+	if err == nil {
+		err = c.SetDefaultKeyLimits(t.Context(), engine.KeyLimits{Throughput: 1, Bytes: 1 << 30})
+	}
+	if err = errors.Join(err, db.Close()); err != nil {
+		t.Fatal(err)
+	}
+	run := []string{"run", "--db", dir, "--workload", "read", "--warmup", "0s"}
+	s.do(t, cli.ExitOK, append(run, "--closed", "--ops", "5000")...)
+	wants(t, s.out.String(), "calls throttled by limits of logical partitions")
+	s.do(t, cli.ExitUsage, append(run, "--duration", "10ms")...)
+	wants(t, s.errOut.String(), "there is no maximum to take a share of")
+}
+
 func TestEndToEndFile(t *testing.T) {
 	dir := t.TempDir()
 	name := filepath.Join(dir, "in.ndjson")

@@ -303,7 +303,7 @@ func (r *runFlags) perform(ctx context.Context, b *benchmark, engine *harness.En
 	}
 	f := newEngineFigures(t.Store, before, b.mem)
 	def := t.Container.Def()
-	if all := o.All(); def.Throughput > 0 {
+	if all := o.All(); def.Throughput > 0 || all.Throttled > 0 {
 		f.Throughput = newThroughputFigures(def.Throughput, spent, spentSince, o.Elapsed, all.Throttled)
 	}
 	if r.TTL > 0 {

@@ -10,10 +10,10 @@ import (
 	"github.com/cleavestore/cleave/internal/humanize"
 )
 
-// throughputFigures tell what a container with provisioned throughput let
+// throughputFigures tell what a container with limits on throughput let
 // through.
 type throughputFigures struct {
-	Provisioned float64   `json:"provisioned_ru_per_s"`
+	Provisioned float64   `json:"provisioned_ru_per_s"` // 0: only logical partitions have limits
 	Consumed    float64   `json:"consumed_ru_per_s"`
 	Partitions  []float64 `json:"partitions_ru_per_s,omitempty"` // consumed, in key-space order; none if they changed
 	Throttled   int64     `json:"throttled"`                     // calls
@@ -38,6 +38,10 @@ func newThroughputFigures(perSecond float64, before, after []float64, elapsed ti
 // print writes the figures as a line or two.
 func (f *throughputFigures) print(w io.Writer) {
 	if f == nil {
+		return
+	}
+	if f.Provisioned == 0 {
+		fmt.Fprintf(w, "  units    %s throttled by limits of logical partitions\n", harness.Plural(f.Throttled, "call"))
 		return
 	}
 	fmt.Fprintf(w, "  units    %s RU/s provisioned, %s consumed, %s throttled", humanize.Count(int64(f.Provisioned)), humanize.Count(int64(f.Consumed)), harness.Plural(f.Throttled, "call"))
