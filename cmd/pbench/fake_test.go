@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -30,6 +31,9 @@ type fakeStore struct {
 	closeErr   error
 	splits     *harness.SplitLog
 	splitErr   error
+	fails      int64        // reads that fail after each Settle but the first
+	settled    int          // times
+	failing    atomic.Int64 // reads that are to fail
 }
 
 func newFakeStore() *fakeStore { return &fakeStore{containers: make(map[string]*fakeContainer)} }
@@ -64,9 +68,14 @@ func (s *fakeStore) Stats() harness.StoreStats {
 func (s *fakeStore) Checkpoint(context.Context, string) (harness.Checkpoint, error) {
 	return harness.Checkpoint{}, nil
 }
-func (s *fakeStore) Flush(context.Context) error      { return nil }
-func (s *fakeStore) Settle(ctx context.Context) error { return ctx.Err() }
-func (s *fakeStore) Close() error                     { s.closed = true; return s.closeErr }
+func (s *fakeStore) Flush(context.Context) error { return nil }
+func (s *fakeStore) Settle(ctx context.Context) error {
+	if s.settled++; s.settled > 1 {
+		s.failing.Store(s.fails)
+	}
+	return ctx.Err()
+}
+func (s *fakeStore) Close() error { s.closed = true; return s.closeErr }
 
 type fakeContainer struct {
 	s       *fakeStore
@@ -137,6 +146,9 @@ func (c *fakeContainer) Read(_ context.Context, key partmap.Key, id string, buf 
 	}
 	if c.readErr != nil {
 		return nil, c.readErr
+	}
+	if c.s.failing.Load() > 0 && c.s.failing.Add(-1) >= 0 {
+		return nil, errors.New("a read that failed")
 	}
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()

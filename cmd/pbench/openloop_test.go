@@ -318,6 +318,23 @@ func TestSweepStep(t *testing.T) {
 	}
 }
 
+// TestSweepErrors: a rate at which operations fail does not meet the bounds, and the search goes on below it.
+func TestSweepErrors(t *testing.T) {
+	slo := conditions{{text: "read.p99<2ms", op: "read", percentile: "p99", limit: 2 * time.Millisecond}}
+	failed, refused := openOutcome(time.Millisecond, 0, 1000), openOutcome(time.Millisecond, 0, 1000)
+	failed.Tallies[workload.Read].Errors, refused.Tallies[workload.Read].Throttled = 3, 3
+	if step := newSweepStep(1000, failed, slo); step.Met || step.notes() != "not met  3 failed" {
+		t.Errorf("%+v: %s", step, step.notes())
+	}
+	if step := newSweepStep(1000, refused, slo); step.Met {
+		t.Errorf("%+v: %s", step, step.notes())
+	}
+	s := newSession(t)
+	s.store.fails = 1 // in each step
+	s.do(t, cli.ExitOK, "sweep", "--docs", "50", "--generator", "small", "--workload", "c", "--duration", "100ms", "--warmup", "0s", "--workers", "4", "--slo", "read.p99<1h")
+	wants(t, s.out.String(), "not met", "1 failed", "no rate that was tried meets")
+}
+
 // On a terminal a line shows the loop; elsewhere nothing is drawn.
 func TestLiveLine(t *testing.T) {
 	var stats harness.StoreStats

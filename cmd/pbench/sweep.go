@@ -141,11 +141,10 @@ func (s *sweepCommand) sweep(ctx context.Context, b *benchmark) (*sweepReport, e
 			rep.Run.Interrupted = true
 			return rep, harness.ErrInterrupted
 		}
-		if o.Err != nil {
-			all := o.All()
-			return rep, fmt.Errorf("at %s %s failed, the first: %w", harness.FormatRate(rate), harness.Plural(all.Errors, "operation"), o.Err)
-		}
 		step := newSweepStep(rate, o, s.SLO)
+		if o.Err != nil && step.All.Ops == 0 { // it is not the rate
+			return rep, fmt.Errorf("at %s %s failed, the first: %w", harness.FormatRate(rate), harness.Plural(step.All.Errors, "operation"), o.Err)
+		}
 		look.tried(rate, step.Met)
 		rep.Best = look.low
 		at, _ := slices.BinarySearchFunc(rep.Steps, rate, func(step sweepStep, rate float64) int { return cmp.Compare(step.Rate, rate) })
@@ -159,7 +158,8 @@ func newSweepStep(rate float64, o *measure.Outcome, slo conditions) sweepStep {
 	for _, c := range slo.broken(&step.results) {
 		step.Broken = append(step.Broken, c.text)
 	}
-	step.Met = len(step.Broken) == 0 && !step.Loop.is(overloaded)
+	all := o.All()
+	step.Met = len(step.Broken) == 0 && !step.Loop.is(overloaded) && all.Errors+all.Throttled == 0
 	return step
 }
 
@@ -218,6 +218,9 @@ func (s *sweepStep) notes() string {
 	text := "met"
 	if !s.Met {
 		text = "not met"
+	}
+	if s.All.Errors > 0 {
+		text += "  " + humanize.Count(s.All.Errors) + " failed"
 	}
 	return strings.TrimSpace(text + "  " + s.Loop.notes())
 }
