@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -80,7 +81,7 @@ func (c *adviseCommand) Run(ctx context.Context, env *environment, out *output) 
 	}
 	options := keyadvice.Options{
 		Partitions: c.Partitions, TargetBytes: int64(c.Target), Growth: float64(c.Growth), Throughput: c.Throughput,
-		Top: c.Top, MaxKeys: c.MaxKeys, Proposed: len(keys) == 0,
+		Top: cmp.Or(c.Top, -1), MaxKeys: c.MaxKeys, Proposed: len(keys) == 0,
 	}
 	s := &inputs{names: c.Inputs, container: c.Container, limit: c.Limit, stdin: cli.Input(ctx, env.stdin), line: env.newLine()}
 	defer s.line.Clear()

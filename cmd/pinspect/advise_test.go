@@ -233,3 +233,15 @@ func TestAdvisePipe(t *testing.T) {
 		t.Errorf("with a key: %s", got)
 	}
 }
+
+// TestAdviseTop: as many of the largest logical partitions are named as were asked for, also none.
+func TestAdviseTop(t *testing.T) {
+	file := ordersFile(t)
+	for top := range 3 {
+		v := objects(t, clean(t, "advise", "--json", "--key", "/tenant", "--top", fmt.Sprint(top), file))[0]
+		candidate := v["candidates"].([]any)[0].(map[string]any)
+		if largest := candidate["largest"].([]any); len(largest) != top || candidate["largest_share"].(float64) == 0 {
+			t.Errorf("--top %d names %v", top, largest)
+		}
+	}
+}

@@ -137,7 +137,7 @@ func (c *candidate) describe(top int) Candidate {
 		}
 		d.Largest = append(d.Largest, p)
 	}
-	d.Largest = d.Largest[:min(top, len(d.Largest))]
+	d.Largest = d.Largest[:min(max(top, 0), len(d.Largest))]
 	for _, l := range c.levels {
 		d.UndefinedShare = max(d.UndefinedShare, share(l.undefined, c.total.documents))
 		d.NullShare = max(d.NullShare, share(l.null, c.total.documents))

@@ -37,7 +37,7 @@ type Options struct {
 	Growth      float64 // how many times the sample the data will be some day; 0: unknown
 	Throughput  float64 // RU/s of the container some day; 0: unknown
 	Proposed    bool    // the candidates were proposed: leave out hierarchical ones that divide no further
-	Top         int     // largest keys that a report names; 0: 5
+	Top         int     // largest keys that a report names; 0: 5; below 0: none
 	MaxKeys     int     // logical partitions that are counted one by one for each candidate; 0: 500,000
 }
 
@@ -47,7 +47,7 @@ func (o Options) withDefaults() Options {
 		needed := max((o.TargetBytes+PhysicalBytes-1)/PhysicalBytes, int64(math.Ceil(o.Throughput/PartitionUnits)))
 		o.Partitions = int(min(max(needed, defaultPartitions), maxAutoPartitions))
 	}
-	if o.Top <= 0 {
+	if o.Top == 0 {
 		o.Top = defaultTop
 	}
 	if o.MaxKeys <= 0 {
