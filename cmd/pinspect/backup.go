@@ -16,7 +16,6 @@ import (
 	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/internal/cli"
 	"github.com/cleavestore/cleave/internal/humanize"
-	"github.com/cleavestore/cleave/internal/outputfile"
 )
 
 type backupCommand struct {
@@ -97,6 +96,11 @@ func (r *backupRow) String() string {
 
 // Run runs the command.
 func (c *backupCommand) Run(ctx context.Context, env *environment, shared *command.Environment, out *output) error {
+	if c.Out != "-" {
+		if err := checkNew(c.Out); err != nil {
+			return err
+		}
+	}
 	o := new(engine.BackupOptions)
 	if c.Since != "" {
 		all, err := verifyBackups(ctx, shared, []string{c.Since})
@@ -111,8 +115,6 @@ func (c *backupCommand) Run(ctx context.Context, env *environment, shared *comma
 		if c.Out == "-" {
 			beside = os.TempDir()
 			signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // a write that nobody reads fails, and does not end the program
-		} else if err := outputfile.OutsideStores(c.Out); err != nil { // before the copy is made there
-			return err
 		}
 		copied, err := os.MkdirTemp(beside, ".readable-*")
 		if err != nil {

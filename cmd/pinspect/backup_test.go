@@ -131,6 +131,16 @@ func TestExport(t *testing.T) {
 	fails(t, cli.ExitUsage, "exists", "export", s.dir, "cities", "-o", plain)
 }
 
+// TestBackupExists: a file that exists is refused before a backup is read or a store is repaired.
+func TestBackupExists(t *testing.T) {
+	dir := t.TempDir()
+	file, none := filepath.Join(dir, "there"), filepath.Join(dir, "none")
+	check(t, os.WriteFile(file, []byte("theirs"), 0o600))
+	for _, flags := range [][]string{{"--since", none}, {"--readable"}} {
+		fails(t, cli.ExitUsage, file+" exists", append([]string{"backup", none, "-o", file}, flags...)...)
+	}
+}
+
 // TestReadableToNobody: the repaired copy of a store is removed also if nobody reads the backup to its end.
 func TestReadableToNobody(t *testing.T) {
 	if runtime.GOOS == "windows" {

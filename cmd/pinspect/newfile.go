@@ -13,15 +13,23 @@ import (
 	"github.com/cleavestore/cleave/internal/vfs"
 )
 
+// checkNew says whether writeNew refuses a name, for a command that has much to do before.
+func checkNew(name string) error {
+	if name == "" || os.IsPathSeparator(name[len(name)-1]) {
+		return cli.Usagef("%q names no file", name)
+	}
+	if _, err := os.Lstat(name); err == nil {
+		return cli.Usagef("%s exists", name)
+	}
+	return outputfile.OutsideStores(name)
+}
+
 // writeNew has write make a file. One of the name must not exist. The file gets
 // its name when it is whole: write returned nil, and the content is on disk.
 // After an error there is no file, unless it is the last one possible: that the
 // name may not be durable.
 func writeNew(name string, write func(to io.Writer) error) error {
-	if name == "" || os.IsPathSeparator(name[len(name)-1]) {
-		return cli.Usagef("%q names no file", name)
-	}
-	if err := outputfile.OutsideStores(name); err != nil {
+	if err := checkNew(name); err != nil {
 		return err
 	}
 	dir, err := vfs.OpenRoot(filepath.Dir(name))
@@ -30,9 +38,6 @@ func writeNew(name string, write func(to io.Writer) error) error {
 	}
 	defer layout.CloseRoot(dir)
 	base := filepath.Base(name)
-	if _, err = dir.Stat(base); err == nil {
-		return cli.Usagef("%s exists", name)
-	}
 	part := base + ".part"
 	f, err := dir.Create(part)
 	if errors.Is(err, fs.ErrExist) {
