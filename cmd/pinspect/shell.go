@@ -104,7 +104,7 @@ func (s *shell) read(lines *bufio.Reader) error {
 
 // talk reads lines from a terminal.
 func (s *shell) talk(in *os.File, names []string) error {
-	fmt.Fprintf(s.env.stdout, "%s: %s. help lists the commands.\n", printable(s.dir), strings.Join(names, ", "))
+	fmt.Fprintf(s.env.stdout, "%s: %s. help lists the commands.\n", printable(s.dir), cli.Printable(strings.Join(names, ", ")))
 	screen := term.NewTerminal(struct {
 		io.Reader
 		io.Writer
@@ -116,7 +116,7 @@ func (s *shell) talk(in *os.File, names []string) error {
 		return words.Complete(line, pos, append(commandNames(), names...))
 	}
 	for {
-		screen.SetPrompt(s.container + "> ")
+		screen.SetPrompt(cli.Printable(s.container) + "> ")
 		line, err := s.readLine(in, screen)
 		if errors.Is(err, io.EOF) {
 			fmt.Fprintln(s.env.stdout)

@@ -47,7 +47,8 @@ func (p *prompted) Write(text []byte) (int, error) {
 // TestShellEnds: Ctrl-D ends a shell at a terminal, and so does a signal while it waits for a line.
 func TestShellEnds(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "store")
-	clean(t, "create", dir, "c", "--partition-key", "/k")
+	const control = "\u009b" // in the name of the container
+	clean(t, "create", dir, "c"+control, "--partition-key", "/k")
 	for _, tc := range []struct {
 		status int
 		says   string
@@ -62,6 +63,9 @@ func TestShellEnds(t *testing.T) {
 		out := &prompted{answer: func() { tc.answer(keys, interrupt) }}
 		if status := execute(ctx, []string{"shell", dir}, &environment{stdin: screen, stdout: out, stderr: &errs}); status != tc.status || errs.String() != tc.says {
 			t.Errorf("status %d, %q; want %d, %q", status, &errs, tc.status, tc.says)
+		}
+		if strings.Contains(out.String(), control) {
+			t.Errorf("the name steers the terminal: %q", out.String())
 		}
 		interrupt()
 	}

@@ -111,6 +111,16 @@ func TestLine(t *testing.T) {
 	}
 }
 
+// TestLineOfNames: a name in a line does not steer the terminal.
+func TestLineOfNames(t *testing.T) {
+	var b bytes.Buffer
+	start := time.Unix(1000, 0)
+	NewLine(&b, 40, start).Show(start.Add(RedrawEvery), func() string { return "import a\x1b[2Jb\n\u009bc: 3" })
+	if want := "\r" + `import a\x1b[2Jb\n\u009bc: 3`; b.String() != want {
+		t.Errorf("drawn %q, want %q", &b, want)
+	}
+}
+
 func TestTable(t *testing.T) {
 	table := NewTable("<name", "n", "<note")
 	table.Row("é", "1,000", "x")

@@ -45,13 +45,13 @@ func NewLine(out io.Writer, width int, now time.Time) *Line {
 func (l *Line) Columns() int { return max(l.width-1, 0) }
 
 // Show draws the line if it is time to; text is called only then. What does
-// not fit is cut off.
+// not fit is cut off. What a terminal would not print as it is, as in the name of a file, is escaped.
 func (l *Line) Show(now time.Time, text func() string) {
 	if l.width == 0 || now.Before(l.next) {
 		return
 	}
 	l.next = now.Add(RedrawEvery)
-	line := []rune(text())
+	line := []rune(Printable(text()))
 	line = line[:min(len(line), l.Columns())]
 	fmt.Fprint(l.out, "\r"+string(line)+strings.Repeat(" ", max(l.drawn-len(line), 0)))
 	l.drawn = len(line)
