@@ -21,7 +21,7 @@ import (
 // began; the repetitions follow each other.
 type recorded struct {
 	name    string // among two; "": it is the only one
-	dir     string
+	dir     string // "": it is not kept
 	report  *report
 	seconds []second
 	events  []event

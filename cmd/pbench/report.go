@@ -36,16 +36,19 @@ func (c *reportCommand) Run(_ context.Context, env *harness.Environment) error {
 		return err
 	}
 	defer c.HTML.Discard()
-	return writeReport(env, &c.HTML, dirs...)
+	return writeReport(env, &c.HTML, true, dirs...)
 }
 
-// writeReport writes the page about one run, or two.
-func writeReport(env *harness.Environment, to *harness.OutputFile, dirs ...string) error {
+// writeReport writes the page about one run, or two, whose directories are kept or not.
+func writeReport(env *harness.Environment, to *harness.OutputFile, kept bool, dirs ...string) error {
 	var runs []*recorded
 	for i, dir := range dirs {
 		r, err := readRecorded(dir)
 		if err != nil {
 			return err
+		}
+		if !kept {
+			r.dir = ""
 		}
 		if len(dirs) > 1 {
 			r.name = string(rune('A' + i))

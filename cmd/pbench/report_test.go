@@ -180,6 +180,9 @@ func TestRunReport(t *testing.T) {
 	}
 	checkPage(t, string(text))
 	wants(t, string(text), "pbench run --docs 500", "No operation failed")
+	if strings.Contains(string(text), "pbench report") {
+		t.Error("the page names a directory that is removed")
+	}
 	s.do(t, harness.ExitFailed, "run", "--docs", "500", "--generator", "small", "--closed", "--ops", "2000", "--warmup", "0s", "--report", filepath.Join(file, "x"))
 	wants(t, s.errOut.String(), "--report")
 	if s.out.Len() > 0 {

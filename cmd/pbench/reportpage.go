@@ -54,11 +54,11 @@ type reportPage struct {
 
 // pageRun is the head of a run.
 type pageRun struct {
-	Name, Dir, Text string
-	Verdict         string
-	Explained       string
-	Cards           []pageCard
-	Commands        []string
+	Name, Text string
+	Verdict    string
+	Explained  string
+	Cards      []pageCard
+	Commands   []string
 }
 
 // pageCard is a figure that is shown large.
@@ -119,7 +119,7 @@ func drawReport(w io.Writer, runs []*recorded) error {
 func (r *recorded) head() pageRun {
 	rep := r.report
 	e := rep.Engine
-	h := pageRun{Name: r.name, Dir: r.dir, Verdict: "OK", Explained: "the rate was kept, and the lag is small beside the response times"}
+	h := pageRun{Name: r.name, Verdict: "OK", Explained: "the rate was kept, and the lag is small beside the response times"}
 	h.Text = fmt.Sprintf("%s (%s) with %s keys on %s in %s; %s, %s loop, %s, %s s", rep.Workload, e.Run.Mix, e.Run.Keys, harness.Plural(e.Run.Documents, "document"),
 		harness.Plural(e.Run.Partitions, "physical partition"), harness.Plural(e.Run.Workers, "worker"), e.Run.Loop, e.Run.Durability, humanize.Number(e.Run.Seconds))
 	if e.Loop != nil && e.Loop.Kind == closedLoop {
@@ -164,7 +164,9 @@ func (r *recorded) head() pageRun {
 	if e.Run.Command != "" {
 		h.Commands = append(h.Commands, e.Run.Command)
 	}
-	h.Commands = append(h.Commands, "pbench report "+quoted(r.dir))
+	if r.dir != "" {
+		h.Commands = append(h.Commands, "pbench report "+quoted(r.dir))
+	}
 	return h
 }
 

@@ -38,6 +38,7 @@ type runFlags struct {
 	FailIf          conditions         `placeholder:"WHEN" help:"Exit with status 1 if one of these holds, such as all.p99>5ms,read.max>50ms."`
 	Profile         profileKinds       `placeholder:"KINDS" help:"Take profiles, a list of cpu, heap, mutex, and print the top functions."`
 	brief           bool               // print what a newcomer wants to know
+	unkept          bool               // Out is removed when the report is written
 	ProfileOut      string             `placeholder:"DIR" help:"Also write the profiles to DIR/KIND.pprof for go tool pprof; default that of --out."`
 }
 
@@ -200,7 +201,7 @@ func (r *runFlags) measure(ctx context.Context, b *benchmark, engine *harness.En
 		return r.perform(ctx, b, engine)
 	}
 	err = harness.InTemporary(func(dir string) error {
-		r.Out = filepath.Join(dir, "run")
+		r.Out, r.unkept = filepath.Join(dir, "run"), true
 		var failed error
 		rep, failed = r.perform(ctx, b, engine)
 		return failed
@@ -414,7 +415,7 @@ func (r *runFlags) deliver(env *harness.Environment, rep *report, captures []cap
 	if rec != nil {
 		err := rec.finish(rep)
 		if err == nil && r.Report.String() != "" {
-			if err = writeReport(env, &r.Report, r.Out); err != nil {
+			if err = writeReport(env, &r.Report, !r.unkept, r.Out); err != nil {
 				err = fmt.Errorf("--report: %w", err)
 			}
 		}
