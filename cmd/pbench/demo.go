@@ -20,7 +20,7 @@ import (
 type demoCommand struct {
 	Docs         harness.Count      `default:"250k" placeholder:"N" help:"Number of documents to load, as far as they go in 7 s; default ${default}."`
 	JSON         harness.JSONOutput `name:"json" placeholder:"FILE" help:"Write the figures of the run as JSON; - is standard output, in place of the table."`
-	Report       harness.OutputFile `placeholder:"FILE" help:"Draw the run as a page of HTML."`
+	Report       harness.OutputFile `placeholder:"FILE" help:"Draw the run as a page of HTML; - is standard output, in place of the table."`
 	MemoryBudget harness.ByteCount  `default:"256MiB" placeholder:"SIZE" help:"Memory that the engine may use for write buffers and scratch; default ${default}."`
 	Seed         uint64             `default:"1" placeholder:"N" help:"Seed of documents and operations; default ${default}."`
 }
@@ -107,7 +107,7 @@ func (d *demoCommand) runIn(ctx context.Context, env *harness.Environment, dir s
 	if result.Documents == 0 {
 		return errors.New("nothing was loaded in " + demoLoadTime.String())
 	}
-	if !r.JSON.ReplacesText() {
+	if !r.quiet() {
 		fmt.Fprintln(env.Stdout, "load, then run, in a temporary directory that is removed at the end")
 		result.Print(env.Stdout, in.About, t.Container.Def().Partitions)
 	}
@@ -117,7 +117,7 @@ func (d *demoCommand) runIn(ctx context.Context, env *harness.Environment, dir s
 		return err
 	}
 	rep, err := r.measure(ctx, b, &engine)
-	if rep != nil && !r.JSON.ReplacesText() {
+	if rep != nil && !r.quiet() {
 		fmt.Fprintln(env.Stdout)
 		if s := rep.Engine.Splits; s != nil && s.Count > 0 {
 			fmt.Fprintln(env.Stdout, cost(&s.List[0], rep.Engine.Loop.is(overloaded)))

@@ -183,6 +183,12 @@ func TestRunReport(t *testing.T) {
 	if strings.Contains(string(text), "pbench report") {
 		t.Error("the page names a directory that is removed")
 	}
+	onto := []string{"run", "--docs", "500", "--generator", "small", "--closed", "--ops", "100", "--warmup", "0s", "--report", "-"}
+	s.do(t, cli.ExitOK, onto...)
+	if page := s.out.String(); !strings.HasPrefix(page, "<!DOCTYPE html>") || !strings.HasSuffix(strings.TrimSpace(page), "</html>") {
+		t.Errorf("standard output has more than the page:\n%.300s", page)
+	}
+	s.do(t, cli.ExitUsage, append(onto, "--json", "-")...)
 	s.do(t, harness.ExitFailed, "run", "--docs", "500", "--generator", "small", "--closed", "--ops", "2000", "--warmup", "0s", "--report", filepath.Join(file, "x"))
 	wants(t, s.errOut.String(), "--report")
 	if s.out.Len() > 0 {

@@ -34,7 +34,7 @@ type runFlags struct {
 	Count           int                `default:"1" placeholder:"N" help:"Repeat so often, for pbench compare to see the spread; default ${default}."`
 	Out             string             `placeholder:"DIR" help:"Write the results to a new directory: run.json, series.ndjson, latency.hlog, bench.txt, profiles."`
 	JSON            harness.JSONOutput `name:"json" placeholder:"FILE" help:"Write the figures as JSON; - is standard output, in place of the table."`
-	Report          harness.OutputFile `placeholder:"FILE" help:"Draw the run as a page of HTML: see pbench report."`
+	Report          harness.OutputFile `placeholder:"FILE" help:"Draw the run as a page of HTML: see pbench report; - is standard output, in place of the table."`
 	FailIf          conditions         `placeholder:"WHEN" help:"Exit with status 1 if one of these holds, such as all.p99>5ms,read.max>50ms."`
 	Profile         profileKinds       `placeholder:"KINDS" help:"Take profiles, a list of cpu, heap, mutex, and print the top functions."`
 	brief           bool               // print what a newcomer wants to know
@@ -104,7 +104,7 @@ func (r *runCommand) Run(ctx context.Context, parsed *kong.Context, env *harness
 	}
 	r.settle(r.Closed)
 	r.Expiring = r.TTL > 0
-	return r.With(ctx, env, r.JSON.ReplacesText(), func(t *harness.Target) error {
+	return r.With(ctx, env, r.quiet(), func(t *harness.Target) error {
 		b, err := newBenchmark(env, t, &r.loopFlags, w, r.Seed)
 		if err != nil {
 			return err
@@ -179,6 +179,9 @@ func (r *runFlags) check(w workload.Workload) error {
 // openOutputs opens the files for results before anything is measured, and refuses to write into a store, also into that of the
 // run.
 func (r *runFlags) openOutputs(dirs ...string) error {
+	if r.JSON.ReplacesText() && r.Report.String() == "-" {
+		return harness.Usagef("--json - and --report - both name standard output: choose one")
+	}
 	if err := errors.Join(harness.OutsideStores("--out", r.Out, dirs...), harness.OutsideStores("--profile-out", r.ProfileOut, dirs...)); err != nil {
 		return err
 	}
@@ -187,6 +190,9 @@ func (r *runFlags) openOutputs(dirs ...string) error {
 	}
 	return r.Report.Open("--report", dirs...)
 }
+
+// quiet reports whether standard output is for a file of results alone.
+func (r *runFlags) quiet() bool { return r.JSON.ReplacesText() || r.Report.String() == "-" }
 
 // discard closes the files to which nothing was written.
 func (r *runFlags) discard() {
@@ -389,7 +395,7 @@ func together(outcomes []*measure.Outcome) *measure.Outcome {
 // deliver prints the results and writes the files that were asked for; one that fails does not keep back the others.
 func (r *runFlags) deliver(env *harness.Environment, rep *report, captures []capture, rec *recorder) error {
 	text := env.Stdout
-	if r.JSON.ReplacesText() {
+	if r.quiet() {
 		text = env.Stderr
 	} else {
 		env.PrintMachine(text, *rep.Engine.From)
