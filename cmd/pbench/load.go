@@ -71,7 +71,7 @@ func (f *limitFlags) differ(is harness.ContainerDef) string {
 type loadCommand struct {
 	DB           string   `name:"db" required:"" type:"directory" placeholder:"DIR" help:"Directory of the store; made if it is absent."`
 	Container    string   `default:"docs" placeholder:"NAME" help:"Container to load into; made if the store has none of this name; default ${default}."`
-	Data         string   `placeholder:"FILE" help:"NDJSON file, plain or compressed with gzip or zstd; - is standard input. Without it documents are generated."`
+	Data         *string  `placeholder:"FILE" help:"NDJSON file, plain or compressed with gzip or zstd; - is standard input. Without it documents are generated."`
 	PartitionKey []string `sep:"none" placeholder:"/PATH" help:"Partition key of a new container, 1 to 3 paths with commas between them; generated documents know theirs."`
 	harness.GeneratorFlags
 	harness.NewContainerFlags
@@ -205,11 +205,11 @@ func (l *loadCommand) input(env *harness.Environment) (in *harness.Input, paths 
 	if l.Docs > 0 && int64(l.Skip) > int64(l.Docs) {
 		return nil, nil, nil, harness.Usagef("--skip %d is more than --docs %d", l.Skip, l.Docs)
 	}
-	if l.Data != "" {
+	if l.Data != nil {
 		if l.Given() {
 			return nil, nil, nil, harness.Usagef("--generator, --logical-partitions and --skew do not go with --data")
 		}
-		in, err = harness.FileInput(l.Data, env.Stdin, int64(l.Skip), int64(l.Docs))
+		in, err = harness.FileInput(*l.Data, env.Stdin, int64(l.Skip), int64(l.Docs))
 		return in, paths, nil, err
 	}
 	g, n, err := l.NewGenerator()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -147,5 +148,15 @@ func TestInterruptedAtOnce(t *testing.T) {
 		if s.errOut.String() != "pbench: interrupted\n" && !strings.Contains(s.errOut.String(), "interrupted") {
 			t.Errorf("pbench %s: %s", args, &s.errOut)
 		}
+	}
+}
+
+// TestLoadNoName: where the file to load is a variable of a shell that is not set, generated documents are not loaded in its place.
+func TestLoadNoName(t *testing.T) {
+	s := newEngineSession(t)
+	db := filepath.Join(t.TempDir(), "db")
+	s.do(t, harness.ExitFailed, "load", "--db", db, "--data", "", "--docs", "10")
+	if _, err := os.Stat(db); err == nil || s.out.Len() > 0 {
+		t.Errorf("loaded:\n%s", &s.out)
 	}
 }

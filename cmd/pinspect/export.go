@@ -22,7 +22,7 @@ type exportCommand struct {
 	target
 	Container string  `arg:"" help:"Name of the container."`
 	Key       *string `arg:"" optional:"" help:"Only this logical partition, as for get."`
-	Where     string  `placeholder:"FILTER" help:"Only documents for which this holds, as after WHERE in a query: c.people > 1000."`
+	Where     *string `placeholder:"FILTER" help:"Only documents for which this holds, as after WHERE in a query: c.people > 1000."`
 	Limit     int     `placeholder:"N" help:"Stop after N documents."`
 	Reverse   bool    `help:"From the end."`
 	Out       string  `name:"output" short:"o" default:"-" placeholder:"FILE" help:"File to write, which must not exist, compressed if its name ends in .zst; default - is standard output."`
@@ -55,11 +55,11 @@ func (c *exportCommand) Run(ctx context.Context, env *environment, out *output) 
 		}
 	}
 	var where engine.Query
-	if c.Where != "" {
+	if c.Where != nil {
 		if c.Reverse {
 			return cli.Usagef("--reverse does not go with --where")
 		}
-		text := "SELECT * FROM c WHERE " + c.Where
+		text := "SELECT * FROM c WHERE " + *c.Where
 		if where, err = engine.ParseQuery(text, nil); err != nil {
 			return cli.Usagef("--where: %w%s", err, pointer(text, err))
 		}
@@ -126,7 +126,7 @@ func (c *exportCommand) documents(
 	ctx context.Context, from *engine.Container, s *engine.Snapshot, key partmap.Key, where engine.Query, report *engine.RepairReport,
 ) iter.Seq2[engine.Item, error] {
 	switch {
-	case c.Where != "":
+	case c.Where != nil:
 		scope := engine.AllPartitions()
 		if key.Valid() {
 			scope = engine.PrefixOf(key)

@@ -16,7 +16,7 @@ type queryCommand struct {
 	target
 	Container string            `arg:"" help:"Name of the container."`
 	Query     string            `arg:"" help:"The query: SELECT … FROM c …"`
-	Key       string            `placeholder:"KEY" help:"Look in this logical partition, as for get, or with fewer levels in all that begin so."`
+	Key       *string           `placeholder:"KEY" help:"Look in this logical partition, as for get, or with fewer levels in all that begin so."`
 	Param     map[string]string `mapsep:"none" placeholder:"NAME=JSON" help:"A parameter of the query, @NAME; what is no JSON is a string."`
 	NoScan    bool              `help:"Refuse to read documents one by one."`
 	Explain   bool              `help:"Say how the query is answered, and what that took."`
@@ -64,8 +64,8 @@ func (c *queryCommand) Run(ctx context.Context, out *output) error {
 	}
 	q.NoScan = c.NoScan
 	scope := engine.AllPartitions()
-	if c.Key != "" {
-		key, keyErr := command.ParseKey(c.Key)
+	if c.Key != nil {
+		key, keyErr := command.ParseKey(*c.Key)
 		if keyErr != nil {
 			return keyErr
 		}

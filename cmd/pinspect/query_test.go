@@ -45,6 +45,16 @@ func TestQuery(t *testing.T) {
 			t.Errorf("%v: status %d\n%s%s", args, r.status, r.stdout, r.stderr)
 		}
 	}
+	// A variable of a shell that is not set chooses no documents, and not all.
+	for _, args := range [][]string{
+		{"query", s.dir, "cities", "SELECT * FROM c", "--key", ""},
+		{"export", s.dir, "cities", "--where", ""},
+		{"export", s.dir, "cities", ""},
+	} {
+		if r := pinspect(t, args...); r.status != cli.ExitUsage || r.stdout != "" {
+			t.Errorf("%q: status %d, %d bytes, %s", args, r.status, len(r.stdout), r.stderr)
+		}
+	}
 	r := pinspect(t, "query", s.dir, "cities", "SELECT *\nFROM c WHERE c.a ~ 1")
 	if !strings.Contains(r.stderr, "line 2, column 18") || !strings.Contains(r.stderr, "pinspect:                    ^") {
 		t.Errorf("%s", r.stderr)
