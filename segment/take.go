@@ -70,10 +70,14 @@ func (c *Cursor) takeCopies(w *Wanted, most int, text []byte, dst []Taken) ([]by
 			t.Body.Off, t.Body.Len = at+uint32(m.part), uint32(m.body)
 			t.ID.Off, t.ID.Len = at+uint32(m.idPart+m.idOff), uint32(m.idLen)
 		}
-		if c.i = to - 1; to < o.g.count || len(dst) == most || len(text) >= w.Bytes || c.inPlace || o.end() >= c.r.groups.end() {
+		if c.i = to - 1; to < o.g.count || len(dst) == most || len(text) >= w.Bytes || o.end() >= c.r.groups.end() {
 			break
 		}
-		if o.g.count == 1 && o.g.coding&codingCodec == codecRaw && c.s.view != nil {
+		raw := o.g.coding&codingCodec == codecRaw
+		if raw && c.inPlace {
+			break // what follows may stay in the mapping
+		}
+		if raw && o.g.count == 1 && c.s.view != nil {
 			var more bool
 			if text, dst, more = c.takeBehind(w, most, text, dst); more {
 				continue
