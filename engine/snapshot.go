@@ -53,7 +53,7 @@ func (c *Container) snapshot(ctx context.Context, by pins.Reader) (*Snapshot, er
 	db := c.db
 	s := &Snapshot{c: c, by: by, done: make(chan struct{})}
 	if c.def.Replicated {
-		return s, s.takeCuts(c.routing.Load())
+		return s.takeCuts(c.routing.Load())
 	}
 	newest := func() uint64 { return lsm.MaxSequence }
 	if db.log != nil {
@@ -83,7 +83,7 @@ func (c *Container) snapshot(ctx context.Context, by pins.Reader) (*Snapshot, er
 		return nil, err
 	}
 	s.seq = 0
-	return s, s.takeCuts(c.routing.Load())
+	return s.takeCuts(c.routing.Load())
 }
 
 // ofFailed says that it is of a store that has failed, and shows what is visible there. A copy needs
@@ -135,25 +135,25 @@ type cut struct {
 }
 
 // takeCuts takes a snapshot partition by partition, of those that the container has, or of those that have replaced them.
-func (s *Snapshot) takeCuts(rt *routing) error {
+func (s *Snapshot) takeCuts(rt *routing) (*Snapshot, error) {
 	for _, p := range rt.parts {
 		c, _, err := p.takeCut(s.by)
 		if err != nil && s.ofFailed() {
 			c.pin = s.c.db.env.Pins.Take(s.by, p.Visible.Load, s.c.db.opts.clock())
 		} else if err != nil {
 			s.releaseCuts()
-			return err
+			return nil, err
 		}
 		s.cuts = append(s.cuts, c)
 		if s.seq = max(s.seq, c.pin.Seq); p.Dropped.Load() { // before the cut was pinned its successors may have dropped what it sees
 			s.releaseCuts()
 			if s.cuts, s.seq = nil, 0; s.c.dropped.Load() {
-				return s.c.gone()
+				return nil, s.c.gone()
 			}
 			return s.takeCuts(s.c.routing.Load())
 		}
 	}
-	return nil
+	return s, nil
 }
 
 // takeCut pins the newest sequence of the partition, waits until everything up to it may
