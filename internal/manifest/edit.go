@@ -162,7 +162,7 @@ func (d *Dir) Edit(s *Store, e *Edit) error {
 		if err != nil {
 			return err
 		}
-		if base.bytes >= max(2*int64(len(data)), d.fold) {
+		if n := int64(len(data)); base.bytes >= max(2*n, d.fold) && together(keep)+n <= d.most {
 			if err = d.settle(); err == nil {
 				err = d.write(keep, data, link{sum: sum, edit: next})
 			}

@@ -135,7 +135,7 @@ func formatOf(v any) int {
 	return PartitionFormat
 }
 
-// MaxBytes bounds the size of a manifest that Load reads, with all that it builds on.
+// MaxBytes bounds the size of a manifest, with all that it builds on. A larger one is neither written nor read.
 const MaxBytes = 256 << 20
 
 // TempSuffix ends the names of files that were never published.
@@ -287,6 +287,7 @@ type Dir struct {
 	kind Kind
 
 	fold int64 // see foldBytes
+	most int64 // MaxBytes
 
 	mu     sync.Mutex // held while a generation is written and synced; no write of a document takes it
 	chain  []link     // the newest generation and what it builds on, the whole one first
@@ -297,7 +298,7 @@ type Dir struct {
 
 // NewDir returns the manifests of a directory; nothing is read.
 func NewDir(fsys vfs.FS, dir string, kind Kind) *Dir {
-	return &Dir{fs: fsys, dir: dir, kind: kind, fold: foldBytes}
+	return &Dir{fs: fsys, dir: dir, kind: kind, fold: foldBytes, most: MaxBytes}
 }
 
 // FoldFrom sets how large a generation of a store is at least on which another one
@@ -373,7 +374,7 @@ func (d *Dir) LoadListed(names []string, v any) error {
 // read reads a generation, from the newest file of its chain to the whole one: what is
 // newest is replaced first.
 func (d *Dir) read(newest uint64, v any) (chain []link, err error) {
-	left := int64(MaxBytes)
+	left := d.most
 	for next := (link{generation: newest}); ; {
 		name := path.Join(d.dir, Name(next.generation))
 		data, err := vfs.ReadFile(d.fs, name, left)
@@ -430,10 +431,15 @@ func (d *Dir) generation() uint64 {
 }
 
 // Bytes returns the size of the files that the newest generation is made of.
-func (d *Dir) Bytes() (sum int64) {
+func (d *Dir) Bytes() int64 {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for _, l := range d.chain {
+	return together(d.chain)
+}
+
+// together returns the size of the files of a chain.
+func together(chain []link) (sum int64) {
+	for _, l := range chain {
 		sum += l.bytes
 	}
 	return sum
@@ -449,7 +455,7 @@ func (d *Dir) Failed() error {
 // Store makes v the next generation, whole. When it returns nil v is durable and
 // those before are removed. After an error matching
 // fault.ErrOutcomeUnknown every later call returns it again; after another
-// error the manifest is as it was.
+// error, such as fault.ErrTooLarge beyond MaxBytes, the manifest is as it was.
 func (d *Dir) Store(v any) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -468,6 +474,9 @@ func (d *Dir) Store(v any) error {
 func (d *Dir) write(keep []link, data []byte, l link) error {
 	l.generation, l.bytes = d.generation()+1, int64(len(data))
 	next := path.Join(d.dir, Name(l.generation))
+	if n := together(keep) + l.bytes; n > d.most {
+		return fmt.Errorf("manifest %s: %w: %d bytes, at most %d", d.fs.Path(next), fault.ErrTooLarge, n, d.most)
+	}
 	if err := vfs.WriteFileAtomic(d.fs, next+TempSuffix, next, data); err != nil {
 		err = fmt.Errorf("manifest %s: %w", d.fs.Path(next), err)
 		if errors.Is(err, fault.ErrOutcomeUnknown) {

@@ -146,6 +146,45 @@ func TestPartitionFormat1(t *testing.T) {
 	}
 }
 
+// TestTooLarge: a manifest that could not be read is not written, and edits are folded before they come to that.
+func TestTooLarge(t *testing.T) {
+	m, s := vfs.NewMem(), sample(7)
+	d := NewDir(m, ".", StoreKind)
+	mustStore(t, d, s)
+	d.FoldFrom(1)
+	d.most = 20 * d.Bytes()
+	var err error
+	for n := 0; err == nil; n++ {
+		if n == 1000 {
+			t.Fatal("the manifest has no bound")
+		}
+		e := s.Edit()
+		e.Containers = []Container{{ID: e.NextContainer, Name: fmt.Sprintf("c%d", n), Levels: 1}}
+		e.Partitions = []Partition{{ID: e.NextPartition, Container: e.NextContainer, Min: Bytes{}, Max: Bytes{0xFF}}}
+		e.NextContainer++
+		e.NextPartition++
+		err = d.Edit(s, e)
+		read := NewDir(m, ".", StoreKind)
+		read.most = d.most
+		var got Store
+		if loadErr := read.Load(&got); loadErr != nil || len(got.Containers) != len(s.Containers) {
+			t.Fatalf("edit %d: %v; then %v, %d containers of %d", n, err, loadErr, len(got.Containers), len(s.Containers))
+		}
+	}
+	whole, encodeErr := Encode(StoreKind, 1, s)
+	if !errors.Is(err, fault.ErrTooLarge) || encodeErr != nil || 10*int64(len(whole)) < 9*d.most {
+		t.Errorf("%v, %v with %d bytes of %d", err, encodeErr, len(whole), d.most)
+	}
+	d.most = int64(len(whole)) * 5 / 4
+	for n := range 2 * len(s.Containers) { // changes that add nothing
+		e := s.Edit()
+		e.Containers = []Container{s.Containers[n%len(s.Containers)]}
+		if err := d.Edit(s, e); err != nil {
+			t.Fatalf("change %d: %v", n, err)
+		}
+	}
+}
+
 // TestFlippedBits changes each bit of a manifest: no change may go unseen.
 func TestFlippedBits(t *testing.T) {
 	data, err := Encode(StoreKind, 1, sample(7))
