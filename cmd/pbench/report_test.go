@@ -252,10 +252,21 @@ func TestReportUnreadable(t *testing.T) {
 
 func TestQuoted(t *testing.T) {
 	for text, want := range map[string]string{"a-b=1": "a-b=1", "": "''", "p99<1ms": "'p99<1ms'", "it's": `'it'\''s'`} {
-		if got := quoted(text); got != want {
+		if got := harness.Quoted(text); got != want {
 			t.Errorf("%q: %s, want %s", text, got, want)
 		}
 	}
+}
+
+// TestCommandQuoted: the command that a result begins with is one that can be given again.
+func TestCommandQuoted(t *testing.T) {
+	s := newSession(t)
+	dir := filepath.Join(t.TempDir(), "it's a store")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	s.do(t, cli.ExitOK, "load", "--db", dir, "--docs", "10", "--generator", "small")
+	wants(t, s.out.String(), "$ pbench load --db "+harness.Quoted(dir)+" --docs 10")
 }
 
 // TestBytesOfTheDevice: what the device writes for all programs is drawn beside what the store

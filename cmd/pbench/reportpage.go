@@ -165,7 +165,7 @@ func (r *recorded) head() pageRun {
 		h.Commands = append(h.Commands, e.Run.Command)
 	}
 	if r.dir != "" {
-		h.Commands = append(h.Commands, "pbench report "+quoted(r.dir))
+		h.Commands = append(h.Commands, "pbench report "+harness.Quoted(r.dir))
 	}
 	return h
 }
@@ -370,24 +370,4 @@ func (p *reportPage) compare(a, b *recorded) error {
 	}
 	p.Compared = c.summary()
 	return nil
-}
-
-// quoted writes an argument as a shell reads it.
-func quoted(text string) string {
-	plain := func(r rune) bool {
-		return r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || strings.ContainsRune("-_./,:=%+@", r)
-	}
-	if text != "" && strings.IndexFunc(text, func(r rune) bool { return !plain(r) }) < 0 {
-		return text
-	}
-	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
-}
-
-// commandLine writes a command line as a shell reads it.
-func commandLine(name string, args []string) string {
-	words := []string{name}
-	for _, arg := range args {
-		words = append(words, quoted(arg))
-	}
-	return strings.Join(words, " ")
 }

@@ -335,7 +335,7 @@ func (r *runFlags) perform(ctx context.Context, b *benchmark, engine *harness.En
 		Container: t.Name, Documents: documents, Partitions: partitions,
 		Mix: b.workload.Mix.String(), Keys: b.workload.Keys.String(), Loop: f.Loop.Kind, Rate: harness.Round(perSecond, 1), Workers: b.Workers,
 		Seconds: harness.Round(o.Elapsed.Seconds(), 3), Durability: engine.Durability.String(), MemoryBudget: int64(engine.MemoryBudget), ScanCache: int64(engine.ScanCache),
-		Seed: b.seed, Interrupted: o.Interrupted, Command: commandLine(b.env.Name, b.env.Args),
+		Seed: b.seed, Interrupted: o.Interrupted, Command: harness.CommandLine(b.env.Name, b.env.Args),
 	}
 	if g, ok := t.Docs.(*measure.Generated); ok {
 		f.Run.Sizes = g.Generator().Params().Sizes

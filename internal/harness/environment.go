@@ -141,6 +141,26 @@ func (e *Environment) logger(on bool) *slog.Logger {
 
 // PrintMachine writes the command line and what it runs on, as two lines.
 func (e *Environment) PrintMachine(w io.Writer, m measure.Machine) {
-	fmt.Fprintln(w, strings.TrimSpace("$ "+e.Name+" "+strings.Join(e.Args, " ")))
+	fmt.Fprintln(w, "$ "+CommandLine(e.Name, e.Args))
 	fmt.Fprintln(w, m)
+}
+
+// Quoted writes an argument as a shell reads it.
+func Quoted(text string) string {
+	plain := func(r rune) bool {
+		return r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || strings.ContainsRune("-_./,:=%+@", r)
+	}
+	if text != "" && strings.IndexFunc(text, func(r rune) bool { return !plain(r) }) < 0 {
+		return text
+	}
+	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
+}
+
+// CommandLine writes a command line as a shell reads it.
+func CommandLine(name string, args []string) string {
+	words := []string{name}
+	for _, arg := range args {
+		words = append(words, Quoted(arg))
+	}
+	return strings.Join(words, " ")
 }
