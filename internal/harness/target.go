@@ -93,8 +93,7 @@ func CheckLoaded(dir string) error {
 	return nil
 }
 
-// Fresh says whether an open makes a store in a directory: it is absent, or has no more in it than a
-// new file system or an open that was killed.
+// Fresh says whether an open makes a store in a directory: it is absent, or storedir.Fresh.
 func Fresh(dir string) bool {
 	root, err := vfs.OpenRoot(dir)
 	if err != nil {
@@ -103,8 +102,7 @@ func Fresh(dir string) bool {
 	if c, ok := root.(io.Closer); ok {
 		defer c.Close() // nothing is written through it
 	}
-	names, err := root.List(".")
-	return err == nil && !storedir.HasManifest(names) && storedir.Check(root, false) == nil
+	return storedir.Fresh(root)
 }
 
 // With calls fn with the store, which is closed afterwards. quiet: a load that

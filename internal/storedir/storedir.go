@@ -69,6 +69,13 @@ func HasManifest(names []string) bool {
 	})
 }
 
+// Fresh says whether an open makes a store in a directory: it has no more in it than a new file
+// system or an open that was killed.
+func Fresh(fsys vfs.FS) bool {
+	names, err := fsys.List(".")
+	return err == nil && !HasManifest(names) && Check(fsys, false) == nil
+}
+
 // foreign returns an error if a directory without a manifest must not become a store.
 func foreign(names []string, readOnly bool) error {
 	for _, name := range names {

@@ -34,10 +34,13 @@ import (
 	"github.com/cleavestore/cleave/cmd/pinspect/internal/command"
 	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/internal/cli"
+	"github.com/cleavestore/cleave/internal/definition"
 	"github.com/cleavestore/cleave/internal/humanize"
 	"github.com/cleavestore/cleave/internal/jsondoc"
 	"github.com/cleavestore/cleave/internal/keyadvice"
 	"github.com/cleavestore/cleave/internal/outputfile"
+	"github.com/cleavestore/cleave/internal/storedir"
+	"github.com/cleavestore/cleave/internal/vfs"
 )
 
 // Import brings documents into a container.
@@ -146,6 +149,9 @@ func (c *Import) Run(ctx context.Context, env *command.Environment) (err error) 
 		return err
 	}
 	docs, err := c.open(ctx, env)
+	if err == nil {
+		err = c.checkContainer()
+	}
 	if err != nil {
 		return err
 	}
@@ -198,6 +204,40 @@ func (c *Import) check() error {
 		}
 	}
 	return nil
+}
+
+// checkContainer refuses what no container can be made of, before a store is made for it.
+func (c *Import) checkContainer() error {
+	def := definition.Def{PartitionKey: c.paths()}
+	if c.Opaque {
+		def = definition.Def{PartitionKey: []string{opaqueKey}, Kind: definition.Kind(engine.Opaque)}
+	}
+	if len(def.PartitionKey) == 0 {
+		fresh := false
+		err := files(c.DB, func(root vfs.FS) error {
+			fresh = storedir.Fresh(root)
+			return nil
+		})
+		if !c.DryRun && (fresh || errors.Is(err, fs.ErrNotExist)) {
+			return c.needsPartitionKey()
+		}
+		return nil
+	}
+	err := def.Check(c.Container)
+	if err == nil {
+		_, err = def.Compile()
+	}
+	if err != nil {
+		return cli.Usagef("container %q: %w", c.Container, err)
+	}
+	return nil
+}
+
+// opaqueKey stands for a path in the definition of an opaque container.
+const opaqueKey = "/key"
+
+func (c *Import) needsPartitionKey() error {
+	return cli.Usagef("container %q is not there: --partition-key says how to make it, and --dry-run proposes one", c.Container)
 }
 
 // open opens the source.
@@ -457,11 +497,11 @@ func (w *writing) container(ctx context.Context, db *engine.DB) (*engine.Contain
 		case w.there != nil:
 			wanted = w.there.def()
 		case w.Opaque:
-			wanted = engine.ContainerDef{Kind: engine.Opaque, PartitionKey: []string{"/key"}}
+			wanted = engine.ContainerDef{Kind: engine.Opaque, PartitionKey: []string{opaqueKey}}
 		case len(wanted.PartitionKey) == 0 && w.DryRun:
 			wanted.PartitionKey = []string{"/id"} // only to see which documents are refused
 		case len(wanted.PartitionKey) == 0:
-			return nil, cli.Usagef("container %q is not there: --partition-key says how to make it, and --dry-run proposes one", w.Container)
+			return nil, w.needsPartitionKey()
 		}
 		container, err = db.CreateContainer(ctx, w.Container, wanted)
 		if errors.Is(err, engine.ErrInvalid) {
