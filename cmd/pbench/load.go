@@ -126,6 +126,7 @@ func (l *loadCommand) Run(ctx context.Context, env *harness.Environment) (err er
 	if err = harness.TakeBack(ctx, env, l.DB, s); err != nil {
 		return err
 	}
+	made := !slices.Contains(s.Names(), l.Container)
 	c, err := l.container(ctx, s, paths)
 	if err != nil {
 		return err
@@ -175,6 +176,9 @@ func (l *loadCommand) Run(ctx context.Context, env *harness.Environment) (err er
 		return err
 	}
 	figures.Splits = splits.Summary(begun)
+	if l.Skip > 0 && made {
+		from = nil // those that were passed over are not there
+	}
 	if from != nil {
 		from.Documents = position
 	}

@@ -160,3 +160,19 @@ func TestLoadNoName(t *testing.T) {
 		t.Errorf("loaded:\n%s", &s.out)
 	}
 }
+
+// TestLoadSecondHalf: documents that a load has passed over, and no load before it has written, are not looked for.
+func TestLoadSecondHalf(t *testing.T) {
+	s := newEngineSession(t)
+	db := filepath.Join(t.TempDir(), "db")
+	load := []string{"load", "--db", db, "--generator", "small", "--durability", "buffered", "--docs"}
+	run := []string{"run", "--db", db, "--workload", "read", "--closed", "--ops", "200", "--warmup", "0s", "--container"}
+	s.do(t, cli.ExitOK, append(load, "100", "--skip", "50", "--container", "half")...)
+	s.do(t, cli.ExitOK, append(run, "half")...)
+	s.do(t, cli.ExitOK, append(load, "50", "--container", "whole")...)
+	s.do(t, cli.ExitOK, append(load, "100", "--skip", "50", "--container", "whole")...)
+	s.do(t, cli.ExitOK, append(run, "whole")...)
+	if c, err := harness.ReadCatalog(db); err != nil || c.Containers["whole"].Documents != 100 || len(c.Containers) != 1 {
+		t.Errorf("%v, %+v", err, c)
+	}
+}
