@@ -18,7 +18,7 @@ import (
 type compareCommand struct {
 	Old    string             `arg:"" help:"File that pbench run --json wrote, or a directory of --out, or one with several of these."`
 	New    string             `arg:"" help:"What is compared with it."`
-	FailOn percentage         `placeholder:"PERCENT" help:"Exit with status 1 if a figure is worse by more than so much, such as 5%, and its values do not overlap."`
+	FailOn percentage         `placeholder:"PERCENT" help:"Exit with status 1 if a figure is worse by more than so much, such as 5%, and a difference is seen."`
 	JSON   harness.JSONOutput `name:"json" placeholder:"FILE" help:"Write the comparison as JSON; - is standard output, in place of the table."`
 }
 

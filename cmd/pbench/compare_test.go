@@ -288,6 +288,11 @@ func TestCompareOverlap(t *testing.T) {
 	s := newSession(t)
 	s.do(t, cli.ExitOK, "compare", old, now)
 	wants(t, s.out.String(), "+8.8 %  better", "2 better, 0 worse, 3 without")
+	s.do(t, harness.ExitFailed, "compare", now, old, "--fail-on", "5%")
+	s.do(t, cli.ExitOK, "compare", "--help")
+	if strings.Contains(strings.Join(strings.Fields(s.out.String()), " "), "such as 5%, and its values do not overlap") {
+		t.Error("the help says that values which overlap do not fail")
+	}
 }
 
 // TestCompareScanCache: two runs that differ in the memory for scans are not taken as alike.
