@@ -32,7 +32,7 @@ func (s *Store) LeaveSpace(bytes int64) {
 	disk := l.diskLocked()
 	disk.SetCapacity(math.MaxInt64)
 	free, _ := disk.Free()
-	disk.SetCapacity(math.MaxInt64 - int64(free) + min(max(0, bytes), int64(free)))
+	disk.SetCapacity(math.MaxInt64 - int64(free) + max(0, bytes))
 }
 
 // FreeDisk ends what FillDisk and LeaveSpace have begun: there is space without a limit.
