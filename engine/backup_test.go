@@ -656,17 +656,23 @@ func TestParentOfAnotherPast(t *testing.T) {
 	}
 }
 
-// TestBackupByWrongClock: a backup that is made by a clock beyond the year 9999 says the last time that there is.
-func TestBackupByWrongClock(t *testing.T) {
+// TestTimesOfWrongClock: a backup and a split that are made by a clock beyond the year 9999 say the last time that there is.
+func TestTimesOfWrongClock(t *testing.T) {
 	opts := testOptions(vfs.NewMem())
 	opts.clock = func() time.Time { return time.Date(12_000, 1, 1, 0, 0, 0, 0, time.UTC) }
 	db, c := openStore(t, opts)
-	upsert(t, c, "1", 50)
+	for _, id := range []string{"1", "2"} {
+		must(t, second(c.Upsert(t.Context(), smallDocument(id, id, 50), nil)))
+	}
 	var stream bytes.Buffer
 	info, err := db.Backup(t.Context(), &stream, nil)
 	must(t, err)
 	must(t, second(json.Marshal(info)))
-	if ids := restoredItems(t, opts, stream.Bytes()); info.Time.Year() != 9999 || len(ids) != 1 {
+	if ids := restoredItems(t, opts, stream.Bytes()); info.Time.Year() != 9999 || len(ids) != 2 {
 		t.Errorf("made at %v, items %v", info.Time, ids)
 	}
+	job, err := c.Split(t.Context(), c.Partitions()[0].ID, nil)
+	must(t, err)
+	must(t, job.Wait(t.Context()))
+	must(t, second(json.Marshal(c.History())))
 }

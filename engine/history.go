@@ -9,7 +9,7 @@ import (
 // PastReshape is a split, merge, move of a boundary or installation of partitions that was carried out.
 type PastReshape struct {
 	Kind     string           `json:"kind"` // "split", "merge", "move" or "install"
-	Time     time.Time        `json:"time"` // of the commit, milliseconds
+	Time     time.Time        `json:"time"` // of the commit, in UTC, milliseconds
 	Parents  []PartitionRange `json:"parents"`
 	Children []PartitionRange `json:"children"`
 }
@@ -31,7 +31,7 @@ func (c *Container) History() []PastReshape {
 	state := c.db.storeState()
 	var past []PastReshape
 	for _, r := range state.Lineage(c.id) {
-		past = append(past, PastReshape{Kind: r.Kind, Time: time.UnixMilli(r.Time), Parents: rangesOf(r.Parents), Children: rangesOf(r.Children)})
+		past = append(past, PastReshape{Kind: r.Kind, Time: time.UnixMilli(r.Time).UTC(), Parents: rangesOf(r.Parents), Children: rangesOf(r.Children)})
 	}
 	return past
 }

@@ -232,7 +232,7 @@ func (r *reshape) store() error {
 		return err
 	}
 	e := db.storeManifest.state.Edit()
-	r.Commit(e, &db.storeManifest.state, db.opts.clock())
+	r.Commit(e, &db.storeManifest.state, db.clockMillis())
 	return db.storeManifestLocked(e)
 }
 

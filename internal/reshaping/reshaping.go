@@ -36,7 +36,6 @@ import (
 	"context"
 	"iter"
 	"slices"
-	"time"
 
 	"github.com/cleavestore/cleave/internal/ctxlock"
 	"github.com/cleavestore/cleave/internal/lsm"
@@ -194,12 +193,12 @@ func (s *Steps) SyncsLog() bool {
 	return len(s.Parents) > 1 || s.Parents[0].Family.Replicated && s.Plan.Kind == splitter.Split
 }
 
-// Commit is step 3: it changes an edit of the store manifest, whose state is given. The
+// Commit is step 3, at a time in milliseconds since the Unix epoch: it changes an edit of the store manifest, whose state is given. The
 // children have equal parts of the throughput of the parents.
-func (s *Steps) Commit(e *manifest.Edit, state *manifest.Store, now time.Time) {
+func (s *Steps) Commit(e *manifest.Edit, state *manifest.Store, now int64) {
 	e.Intents = nil
 	var share float64 // 0: all partitions have equal parts of the throughput
-	done := manifest.Reshape{Container: s.Container, Kind: s.Plan.Kind.String(), Time: now.UnixMilli()}
+	done := manifest.Reshape{Container: s.Container, Kind: s.Plan.Kind.String(), Time: now}
 	for _, p := range s.Parents {
 		share += state.Partition(uint32(p.ID)).Share
 		done.Parents = append(done.Parents, manifest.Former{

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/cleavestore/cleave/internal/manifest"
 	"github.com/cleavestore/cleave/internal/physical"
@@ -84,7 +83,7 @@ func TestSplit(t *testing.T) {
 	}
 	state := manifest.Store{Partitions: []manifest.Partition{{ID: 1, Container: 1, Share: 0.5}}}
 	var e manifest.Edit
-	r.Commit(&e, &state, time.UnixMilli(99))
+	r.Commit(&e, &state, 99)
 	if !slices.Equal(e.DropPartitions, []uint32{1}) || len(e.Partitions) != 2 || e.Partitions[0].Share != 0.25 || e.Partitions[1].ID != 8 {
 		t.Errorf("drops %v for %+v", e.DropPartitions, e.Partitions)
 	}
