@@ -91,14 +91,13 @@ type quantiles struct {
 	Max float64 `json:"max_us"`
 }
 
-// newQuantiles sorts the values.
+// newQuantiles sorts the values. The 90th percentile is the least value that nine tenths of all do not exceed.
 func newQuantiles(values []float64) quantiles {
 	if len(values) == 0 {
 		return quantiles{}
 	}
-	slices.Sort(values)
-	n := len(values)
-	return quantiles{harness.Round(values[n/2], 1), harness.Round(values[n*9/10], 1), harness.Round(values[n-1], 1)}
+	n, median := len(values), harness.Median(values)
+	return quantiles{harness.Round(median, 1), harness.Round(values[(n*9+9)/10-1], 1), harness.Round(values[n-1], 1)}
 }
 
 func (s quantiles) String() string {

@@ -85,3 +85,21 @@ func TestSplitBounds(t *testing.T) {
 		}
 	}
 }
+
+// TestQuantiles: the median of an even number lies in the middle, and nine of ten values do not exceed the 90th percentile.
+func TestQuantiles(t *testing.T) {
+	for _, c := range []struct {
+		values []float64
+		want   quantiles
+	}{
+		{nil, quantiles{}},
+		{[]float64{7}, quantiles{7, 7, 7}},
+		{[]float64{3, 1}, quantiles{2, 3, 3}},
+		{[]float64{10, 9, 8, 7, 6, 5, 4, 3, 2, 1}, quantiles{5.5, 9, 10}},
+		{[]float64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}, quantiles{6, 10, 11}},
+	} {
+		if got := newQuantiles(c.values); got != c.want {
+			t.Errorf("%v: %+v, want %+v", c.values, got, c.want)
+		}
+	}
+}
