@@ -304,13 +304,11 @@ func (c *catalog) number() (*numbers, error) {
 
 // putNew writes a record with the numbers that it has used.
 func (c *catalog) putNew(ctx context.Context, n *numbers, record any) (engine.ETag, error) {
-	etag, err := c.put(ctx, n, record)
-	if err == nil {
-		c.mu.Lock()
-		c.numbers.Next = n.Next
-		c.mu.Unlock()
-	}
-	return etag, err
+	// Whatever comes of it, the number was given out: a record with an unknown outcome may be there when the store is opened.
+	c.mu.Lock()
+	c.numbers.Next = n.Next
+	c.mu.Unlock()
+	return c.put(ctx, n, record)
 }
 
 // itemNumber returns a number that no item had.

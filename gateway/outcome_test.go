@@ -1,0 +1,60 @@
+package gateway
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/cleavestore/cleave/engine"
+)
+
+// uncertain is a catalogue of which some writes are answered with an error: an unknown outcome, as of a record that waits for disk
+// space, or another one.
+type uncertain struct {
+	Items
+	left    int   // writes that are answered so
+	carried bool  // they are carried out nevertheless
+	err     error // what they are answered with
+}
+
+func (u *uncertain) UpsertAll(ctx context.Context, key engine.PartitionKey, docs [][]byte) ([]engine.Meta, error) {
+	if u.left == 0 {
+		return u.Items.UpsertAll(ctx, key, docs)
+	}
+	u.left--
+	if u.carried {
+		if _, err := u.Items.UpsertAll(ctx, key, docs); err != nil {
+			return nil, err
+		}
+	}
+	return nil, u.err
+}
+
+// fails has the next writes of the catalogue fail.
+func (s *server) fails(n int, carried bool, err error) {
+	s.h.catalog.store = &uncertain{s.h.catalog.store, n, carried, fmt.Errorf("the catalogue: %w", err)}
+}
+
+// again serves the store anew, as after a restart.
+func (s *server) again(o *Options) {
+	s.t.Helper()
+	h, err := New(s.t.Context(), s.db, o)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.h, s.s.Config.Handler = h, h
+}
+
+// TestNumberOfUnknownOutcome: a database that may have been made has a number that no other one gets.
+func TestNumberOfUnknownOutcome(t *testing.T) {
+	s := start(t, nil)
+	s.fails(1, true, engine.ErrOutcomeUnknown)
+	s.do(500, "POST", "/dbs", `{"id":"a"}`)
+	s.do(201, "POST", "/dbs", `{"id":"b"}`)
+	s.do(201, "POST", "/dbs/b/users", `{"id":"u"}`)
+	s.again(nil)
+	s.do(200, "GET", "/dbs/b/users/u", "")
+	if a, b := s.do(200, "GET", "/dbs/a", "").member(t, "_rid"), s.do(200, "GET", "/dbs/b", "").member(t, "_rid"); a == b {
+		t.Errorf("two databases have the resource id %v, and the same users: %s", a, s.send(s.signed("GET", "/dbs/a/users", nil)).body)
+	}
+}
