@@ -595,9 +595,9 @@ func (c *catalog) deleteContainer(ctx context.Context, k *container, ifMatch str
 	return c.drop(ctx, func(ctx context.Context) error { return c.clear(ctx, &now.record) })
 }
 
-// changeContainer writes a container's record anew, as change leaves it, and returns the
-// container with it.
-func (c *catalog) changeContainer(ctx context.Context, k *container, ifMatch string, change func(*containerRecord) error) (*container, error) {
+// changeContainer writes a container's record anew, as change leaves it, and returns the container with it. After an error, of
+// change too, it calls what change has returned, which takes back what was changed in the store.
+func (c *catalog) changeContainer(ctx context.Context, k *container, ifMatch string, change func(*containerRecord) (undo func() error, err error)) (*container, error) {
 	c.changing.Lock()
 	defer c.changing.Unlock()
 	now, err := c.presentContainer(k, ifMatch)
@@ -605,10 +605,14 @@ func (c *catalog) changeContainer(ctx context.Context, k *container, ifMatch str
 		return nil, err
 	}
 	next := *now
-	if err = change(&next.record); err != nil {
-		return nil, err
+	undo, err := change(&next.record)
+	if err == nil {
+		next.etag, err = c.put(ctx, &next.record)
 	}
-	if next.etag, err = c.put(ctx, &next.record); err != nil {
+	if err != nil && undo != nil {
+		err = errors.Join(err, undo())
+	}
+	if err != nil {
 		return nil, err
 	}
 	c.mu.Lock()

@@ -46,9 +46,9 @@ func TestGrowthAfterRestart(t *testing.T) {
 	if bad != nil {
 		t.Fatal(bad)
 	}
-	if _, err := s.h.catalog.changeContainer(t.Context(), k, "", func(r *containerRecord) error {
+	if _, err := s.h.catalog.changeContainer(t.Context(), k, "", func(r *containerRecord) (func() error, error) {
 		r.Offer = &offer{Throughput: 30_000} // and nothing is split yet
-		return nil
+		return func() error { return nil }, nil
 	}); err != nil {
 		t.Fatal(err)
 	}

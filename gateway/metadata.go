@@ -3,10 +3,10 @@ package gateway
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"net/http"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/gateway/internal/condition"
@@ -350,22 +350,22 @@ func (c *call) replaceContainer(k *container) error {
 	if bad != nil {
 		return bad
 	}
-	next, err := c.catalog.changeContainer(context.WithoutCancel(c.ctx), k, condition.Header(c.r.Header), func(r *containerRecord) error {
+	ctx := context.WithoutCancel(c.ctx)
+	next, err := c.catalog.changeContainer(ctx, k, condition.Header(c.r.Header), func(r *containerRecord) (func() error, error) {
 		if bad := r.Definition.mayBecome(p); bad != nil {
-			return bad
+			return nil, bad
 		}
 		p.ChangeFeedPolicy = r.Definition.ChangeFeedPolicy
 		r.Definition = *p
-		before := k.items.Def().Index
-		// The index policy can be refused, and items that have expired do not come back.
-		if err := k.items.SetIndexPolicy(context.WithoutCancel(c.ctx), index); err != nil || !k.mutable {
-			return err
+		set := func(index engine.IndexPolicy, ttl time.Duration) error {
+			// The index policy can be refused, and items that have expired do not come back.
+			if err := k.items.SetIndexPolicy(ctx, index); err != nil || !k.mutable {
+				return err
+			}
+			return k.items.SetDefaultTTL(ctx, ttl)
 		}
-		err := k.items.SetDefaultTTL(context.WithoutCancel(c.ctx), p.storedTTL())
-		if err != nil { // nothing has changed
-			err = errors.Join(err, k.items.SetIndexPolicy(context.WithoutCancel(c.ctx), before))
-		}
-		return err
+		before := k.items.Def()
+		return func() error { return set(before.Index, before.DefaultTTL) }, set(index, p.storedTTL())
 	})
 	if err != nil {
 		return err

@@ -14,31 +14,12 @@ import (
 	"github.com/cleavestore/cleave/gateway/internal/resourceid"
 )
 
-// shownOffer returns an offer as clients see it.
-func shownOffer(o *offer, number uint32, rid, self string, etag engine.ETag, made int64) map[string]any {
-	content := map[string]any{"offerIsRUPerMinuteThroughputEnabled": false}
-	if o.Autoscale {
-		settings := map[string]any{"maxThroughput": o.Throughput, "tier": 0, "maximumTierThroughput": 0, "autoUpgrade": false}
-		if o.Upgrade != nil {
-			settings["autoUpgradePolicy"] = o.Upgrade
-		}
-		content["offerAutopilotSettings"] = settings
-	} else {
-		content["offerThroughput"] = o.Throughput
-	}
-	id := resourceid.Offer(number)
-	return map[string]any{
-		"id": id, "_rid": id, "_self": "offers/" + id + "/", "_etag": etag.String(), "_ts": made,
-		"resource": self, "offerResourceId": rid, "offerType": "Invalid", "offerVersion": "V2", "content": content,
-	}
-}
-
 func (d *database) offer() map[string]any {
-	return shownOffer(d.record.Offer, d.record.Number, d.rid(), d.self(), d.etag, d.record.Made)
+	return d.record.Offer.Shown(d.record.Number, d.rid(), d.self(), d.etag.String(), d.record.Made)
 }
 
 func (k *container) offer() map[string]any {
-	return shownOffer(k.record.Offer, k.record.Number, k.rid, k.self(), k.etag, k.record.Made)
+	return k.record.Offer.Shown(k.record.Number, k.rid, k.self(), k.etag.String(), k.record.Made)
 }
 
 func (c *call) listOffers() error {
@@ -154,12 +135,15 @@ func (c *call) replaceOffer() error {
 	return c.answerOffer(d, replaced)
 }
 
-// provision gives a container throughput.
-func (h *Handler) provision(ctx context.Context, k *container, throughput int) error {
-	if h.o.Throttle {
-		return k.items.SetThroughput(ctx, float64(throughput))
+// provision gives a container the throughput of an offer; nil: none of its own.
+func (h *Handler) provision(ctx context.Context, k *container, o *offer) error {
+	if o == nil {
+		o = &offer{}
 	}
-	h.o.grow(k, throughput)
+	if h.o.Throttle {
+		return k.items.SetThroughput(ctx, float64(o.Throughput))
+	}
+	h.o.grow(k, o.Throughput)
 	return nil
 }
 

@@ -219,11 +219,12 @@ func (h *Handler) SetThroughput(ctx context.Context, database, name string, perS
 // setOffer gives a container throughput and returns the container with it.
 func (h *Handler) setOffer(ctx context.Context, k *container, ifMatch string, next *offer) (*container, error) {
 	ctx = context.WithoutCancel(ctx)
-	return h.catalog.changeContainer(ctx, k, ifMatch, func(r *containerRecord) error {
+	return h.catalog.changeContainer(ctx, k, ifMatch, func(r *containerRecord) (func() error, error) {
+		before := r.Offer
 		if err := replace(&r.Offer, next); err != nil {
-			return err
+			return nil, err
 		}
-		return h.provision(ctx, k, next.Throughput)
+		return func() error { return h.provision(ctx, k, before) }, h.provision(ctx, k, next)
 	})
 }
 

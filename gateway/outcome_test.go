@@ -58,3 +58,26 @@ func TestNumberOfUnknownOutcome(t *testing.T) {
 		t.Errorf("two databases have the resource id %v, and the same users: %s", a, s.send(s.signed("GET", "/dbs/a/users", nil)).body)
 	}
 }
+
+// TestFailedChange: a change of a container that is answered with an error has changed nothing.
+func TestFailedChange(t *testing.T) {
+	s := start(t, &Options{Throttle: true})
+	s.items("x-ms-offer-throughput", "500")
+	k, bad := s.h.catalog.container("d", "c")
+	if bad != nil {
+		t.Fatal(bad)
+	}
+	offer := "/offers/" + fmt.Sprint(k.offer()["id"])
+	before := k.items.Def()
+	s.fails(2, false, engine.ErrDiskFull)
+	s.do(503, "PUT", coll, `{"id":"c","partitionKey":{"paths":["/pk"]},"defaultTtl":1,"indexingPolicy":{"indexingMode":"none"}}`)
+	s.do(503, "PUT", offer, `{"content":{"offerThroughput":900}}`)
+	if after := k.items.Def(); after.DefaultTTL != before.DefaultTTL || after.Throughput != before.Throughput || fmt.Sprint(after.Index) != fmt.Sprint(before.Index) {
+		t.Errorf("items live %v, %v RU/s, index %v; want %v, %v and %v, which clients are shown", after.DefaultTTL, after.Throughput, after.Index, before.DefaultTTL, before.Throughput, before.Index)
+	}
+	s.do(200, "PUT", coll, `{"id":"c","partitionKey":{"paths":["/pk"]},"defaultTtl":1,"indexingPolicy":{"indexingMode":"none"}}`)
+	s.do(200, "PUT", offer, `{"content":{"offerThroughput":900}}`)
+	if after := k.items.Def(); after.DefaultTTL == before.DefaultTTL || after.Throughput != 900 {
+		t.Errorf("items live %v, %v RU/s", after.DefaultTTL, after.Throughput)
+	}
+}

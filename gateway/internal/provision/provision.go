@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+
+	"github.com/cleavestore/cleave/gateway/internal/resourceid"
 )
 
 // Offer is the throughput of a database or container, as the catalogue keeps it.
@@ -105,4 +107,23 @@ func (o *Offer) Replace(before *Offer) error {
 		return fmt.Errorf("the throughput is %d RU/s: at least %d are possible, since it has been %d", o.Throughput, least, o.Highest)
 	}
 	return nil
+}
+
+// Shown returns the offer as clients see it: number, rid and self are those of its database or container.
+func (o *Offer) Shown(number uint32, rid, self, etag string, made int64) map[string]any {
+	content := map[string]any{"offerIsRUPerMinuteThroughputEnabled": false}
+	if o.Autoscale {
+		settings := map[string]any{"maxThroughput": o.Throughput, "tier": 0, "maximumTierThroughput": 0, "autoUpgrade": false}
+		if o.Upgrade != nil {
+			settings["autoUpgradePolicy"] = o.Upgrade
+		}
+		content["offerAutopilotSettings"] = settings
+	} else {
+		content["offerThroughput"] = o.Throughput
+	}
+	id := resourceid.Offer(number)
+	return map[string]any{
+		"id": id, "_rid": id, "_self": "offers/" + id + "/", "_etag": etag, "_ts": made,
+		"resource": self, "offerResourceId": rid, "offerType": "Invalid", "offerVersion": "V2", "content": content,
+	}
 }
