@@ -32,7 +32,8 @@ var errDropped = errors.New("the resource does not exist any more")
 // is the commit point: until then nobody sees it. It is dropped in the opposite order: without the
 // container of the store, which is dropped durably, the record says nothing. Open deletes such
 // records, and drops the containers of a database whose record is "deleting". If a drop fails behind
-// its commit point, the next call that makes something finishes it first. The catalogue never touches
+// its commit point, the next call that makes something finishes it first, also if it is not
+// known whether it came there. The catalogue never touches
 // a container that no record names, so a store may have others.
 //
 // Numbers are given out once: the record with id "numbers" is raised in the batch that uses one.
@@ -471,13 +472,19 @@ func (c *catalog) deleteDatabase(ctx context.Context, d *database, ifMatch strin
 	}
 	r := d.record
 	r.State = stateDeleting
-	if _, err := c.put(ctx, &r); err != nil {
+	if _, err = c.put(ctx, &r); err != nil && !errors.Is(err, engine.ErrOutcomeUnknown) {
 		return err
 	}
+	unknown := err != nil // the next open may drop the database: nobody may write to it any more
 	c.mu.Lock()
 	delete(c.byName, d.record.Name)
 	c.mu.Unlock()
 	return c.drop(ctx, func(ctx context.Context) error {
+		if unknown {
+			if _, err := c.put(ctx, &r); err != nil {
+				return err
+			}
+		}
 		for _, k := range c.containersOf(d) {
 			if err := c.clear(ctx, &k.record); err != nil {
 				return err

@@ -45,6 +45,28 @@ func (s *server) again(o *Options) {
 	s.h, s.s.Config.Handler = h, h
 }
 
+// TestDropOfUnknownOutcome: after a drop of a database whose outcome is not known no write to it is acknowledged that the next
+// open drops with the database.
+func TestDropOfUnknownOutcome(t *testing.T) {
+	for n := range 3 {
+		for _, carried := range []bool{false, true} {
+			s := start(t, nil)
+			docs := s.items()
+			s.do(201, "POST", docs, `{"id":"before","pk":"a"}`, pk, `["a"]`)
+			s.fails(n, carried, engine.ErrOutcomeUnknown)
+			dropped := s.send(s.signed("DELETE", "/dbs/d", nil)).status
+			wrote := s.send(s.signed("POST", docs, []byte(`{"id":"after","pk":"a"}`), pk, `["a"]`)).status
+			s.again(nil)
+			if read := s.send(s.signed("GET", docs+"/after", nil, pk, `["a"]`)).status; wrote == 201 && read != 200 {
+				t.Errorf("%d lost answers, carried out %t: the drop was answered %d, a write after it %d, and a read after a restart %d", n, carried, dropped, wrote, read)
+			}
+			if read := s.send(s.signed("GET", docs+"/before", nil, pk, `["a"]`)).status; (read == 404) != (dropped == 204 || carried) {
+				t.Errorf("%d lost answers, carried out %t: the drop was answered %d, a read after a restart %d", n, carried, dropped, read)
+			}
+		}
+	}
+}
+
 // TestNumberOfUnknownOutcome: a database that may have been made has a number that no other one gets.
 func TestNumberOfUnknownOutcome(t *testing.T) {
 	s := start(t, nil)
