@@ -190,7 +190,7 @@ func (c *call) transact(k *container, key engine.PartitionKey, ops []operation) 
 		return results, nil
 	case errors.As(err, &at):
 	case errors.As(err, &unique):
-		at = &opError{slices.IndexFunc(results, func(r result) bool { return r.meta.ID == unique.ID }), err}
+		at = &opError{slices.IndexFunc(results, func(r result) bool { return r.meta.ID == unique.ID && r.meta.ETag == 0 }), err}
 	case errors.Is(err, engine.ErrLogicalPartitionFull), errors.Is(err, engine.ErrTooLarge):
 		at = &opError{len(ops) - 1, err}
 	}

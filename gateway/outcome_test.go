@@ -103,3 +103,17 @@ func TestFailedChange(t *testing.T) {
 		t.Errorf("items live %v, %v RU/s", after.DefaultTTL, after.Throughput)
 	}
 }
+
+// TestUniqueKeyAfterRead: a batch that a unique key refuses names the operation that wrote the item, not one that read it before.
+func TestUniqueKeyAfterRead(t *testing.T) {
+	s := start(t, nil)
+	s.do(201, "POST", "/dbs", `{"id":"d"}`)
+	s.do(201, "POST", "/dbs/d/colls", `{"id":"c","partitionKey":{"paths":["/pk"]},"uniqueKeyPolicy":{"uniqueKeys":[{"paths":["/u"]}]}}`)
+	const docs = "/dbs/d/colls/c/docs"
+	s.do(201, "POST", docs, `{"id":"1","pk":"a","u":1}`, pk, `["a"]`)
+	s.do(201, "POST", docs, `{"id":"2","pk":"a","u":2}`, pk, `["a"]`)
+	got := s.batch(207, docs, `[{"operationType":"Read","id":"2"},{"operationType":"Replace","id":"2","resourceBody":{"id":"2","pk":"a","u":1}}]`, pk, `["a"]`, "x-ms-cosmos-batch-atomic", "true")
+	if fmt.Sprint(statuses(got)) != "[424 409]" {
+		t.Errorf("%v, want 424 for the read and 409 for the write", statuses(got))
+	}
+}
