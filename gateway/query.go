@@ -275,7 +275,7 @@ func (c *call) runQuery(k *container, p *place, s *statement.Statement, size int
 		q.Limit++
 	}
 	out := &page{}
-	whole, payloads := s.Documents(), s.Payloads()
+	shape := s.Shape()
 	r := k.items.Find(c.ctx, &Search{
 		Place: Place{scope, p.key, p.within}, Query: q, Text: text, Parameters: s.Parameters, Named: !p.all, Page: limit,
 		Sorted: sorted || at.Order == recent.Creation,
@@ -293,14 +293,11 @@ func (c *call) runQuery(k *container, p *place, s *statement.Statement, size int
 		if out.count > 0 {
 			out.documents = append(out.documents, ',')
 		}
-		switch {
-		case whole:
-			out.documents = k.appendItem(out.documents, it.Body, it.ETag, 0)
-		case payloads && it.ETag != 0:
-			out.documents = k.appendPayload(out.documents, it.Body, it.ETag)
-		default:
-			out.documents = append(out.documents, it.Body...)
+		where := shape
+		if it.ETag == 0 && !s.Documents() { // of several documents
+			where = nil
 		}
+		out.documents = k.appendResult(out.documents, it.Body, it.ETag, where)
 		if out.count++; out.count == limit || len(out.documents) >= pageBytes {
 			at.At = c.recent.Fit(c.r.Header.Get("X-Ms-Documentdb-Responsecontinuationtokenlimitinkb"), r)
 			if out.count < limit && at.At == "" {

@@ -241,3 +241,38 @@ func TestJoinedOrderInPages(t *testing.T) {
 		}
 	}
 }
+
+// TestDocumentsInResults: a document that is a member of a result has its etag and the other system members, as one that is a
+// result by itself has.
+func TestDocumentsInResults(t *testing.T) {
+	s := start(t, nil)
+	docs := s.items()
+	s.do(201, "POST", docs, `{"id":"1","pk":"a","n":1,"o":{"x":1},"list":[{"y":2}]}`, pk, `["a"]`)
+	whole := string(s.do(200, "GET", docs+"/1", "", pk, `["a"]`).body)
+	for text, want := range map[string]string{
+		"SELECT c FROM c":                                   `{"c":DOC}`,
+		"SELECT c AS d, c.o FROM c ORDER BY c.n":            `{"d":DOC,"o":{"x":1}}`,
+		"SELECT VALUE {o: c.o, d: {'ü\"': c}} FROM c":       `{"o":{"x":1},"d":{"ü\"":DOC}}`,
+		"SELECT c, x FROM c JOIN x IN c.list":               `{"c":DOC,"x":{"y":2}}`,
+		"SELECT {d: c.o}, x AS c FROM c JOIN x IN c.list":   `{"$1":{"d":{"x":1}},"c":{"y":2}}`,
+		"SELECT VALUE {d: 1, e: x} FROM c JOIN x IN c.list": `{"d":1,"e":{"y":2}}`,
+		"SELECT c.none, c FROM c":                           `{"c":DOC}`,
+		"SELECT VALUE c FROM c JOIN x IN c.list":            `DOC`,
+		"SELECT VALUE x FROM c JOIN x IN c.list":            `{"y":2}`,
+	} {
+		got, _ := s.query(docs, text, pk, `["a"]`)
+		if want = strings.ReplaceAll(want, "DOC", whole); strings.Join(texts(got), " ") != want {
+			t.Errorf("%s:\n%s, want\n%s", text, texts(got), want)
+		}
+	}
+	// A client that puts the results of several partitions together gets it too.
+	plan := s.do(200, "POST", docs, `{"query":"SELECT c, c.n FROM c ORDER BY c.n"}`, "x-ms-cosmos-is-query-plan-request", "True")
+	info, _ := plan.member(t, "queryInfo").(map[string]any)
+	rewritten, _ := info["rewrittenQuery"].(string)
+	rewritten = strings.ReplaceAll(rewritten, "{documentdb-formattableorderbyquery-filter}", "true")
+	ranges, _ := s.ranges(coll + "/pkranges")
+	got, _ := s.query(docs, rewritten, "x-ms-documentdb-partitionkeyrangeid", ranges[0])
+	if want := `"payload":{"c":` + whole + `,"n":1}}`; len(got) != 1 || !strings.HasSuffix(string(got[0]), want) {
+		t.Errorf("%s: %s, want %s at the end", rewritten, texts(got), want)
+	}
+}

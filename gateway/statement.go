@@ -1,8 +1,6 @@
 package gateway
 
 import (
-	"bytes"
-
 	"github.com/cleavestore/cleave/engine"
 	"github.com/cleavestore/cleave/gateway/internal/computed"
 	"github.com/cleavestore/cleave/gateway/internal/statement"
@@ -21,18 +19,18 @@ func (k *container) parse(text string, parameters map[string]any) (*statement.St
 	return nil, &failure{status: 400, msg: err.Error()}
 }
 
-// appendPayload appends a result whose last member, payload, is a whole document.
-func (k *container) appendPayload(dst, row []byte, etag engine.ETag) []byte {
-	var document []byte
-	jsondoc.Members(row, func(name []byte, v jsondoc.Value) {
-		document = nil
-		if string(name) == "payload" && v.Kind == jsondoc.KindObject {
-			document = v.Text
-		}
-	})
-	if document == nil || !bytes.HasSuffix(row[:len(row)-1], document) {
-		return append(dst, row...)
+// appendResult appends a result as clients get it: the whole documents in it have all system members.
+func (k *container) appendResult(dst, result []byte, etag engine.ETag, at *statement.Shape) []byte {
+	switch {
+	case at == nil:
+		return append(dst, result...)
+	case at.Whole:
+		return k.appendItem(dst, result, etag, 0)
 	}
-	dst = append(dst, row[:len(row)-1-len(document)]...)
-	return append(k.appendItem(dst, document, etag, 0), '}')
+	before := byte('{')
+	jsondoc.Members(result, func(name []byte, v jsondoc.Value) {
+		dst = append(jsondoc.AppendString(append(dst, before), string(name)), ':')
+		dst, before = k.appendResult(dst, v.Text, etag, at.Members[string(name)]), ','
+	})
+	return append(dst, '}')
 }

@@ -95,12 +95,49 @@ func (s *Statement) Aggregated() bool {
 	return len(s.tree.OrderBy) > 0 || s.tree.Distinct || s.grouped() || s.limited()
 }
 
-// Payloads says whether results have whole documents as their member payload, as those of
-// rewritten queries have.
-func (s *Statement) Payloads() bool {
-	if s.tree.Value || !s.overDocuments() || s.grouped() || len(s.tree.Items) == 0 {
-		return false
+// Shape says where in a result whole documents are.
+type Shape struct {
+	Whole   bool              // the result is one
+	Members map[string]*Shape // of an object, nil for one that has none
+}
+
+// Shape returns where results have whole documents, nil if they have none: a document may be a column, or in an object.
+func (s *Statement) Shape() *Shape {
+	switch {
+	case s.Documents():
+		return &Shape{Whole: true}
+	case !s.overDocuments() || s.grouped() || s.tree.Star:
+		return nil
+	case s.tree.Value:
+		return s.shapeOf(s.tree.Items[0].Expr)
 	}
-	last := s.tree.Items[len(s.tree.Items)-1]
-	return last.As == "payload" && s.isRoot(last.Expr)
+	row := &syntax.Object{}
+	for _, item := range s.tree.Items {
+		name := item.As
+		if name == "" && s.isRoot(item.Expr) {
+			name = s.tree.From.Name
+		}
+		row.Names, row.List = append(row.Names, name), append(row.List, item.Expr)
+	}
+	return s.shapeOf(row)
+}
+
+func (s *Statement) shapeOf(e syntax.Expr) *Shape {
+	if s.isRoot(e) {
+		return &Shape{Whole: true}
+	}
+	o, ok := e.(*syntax.Object)
+	if !ok {
+		return nil
+	}
+	some := false
+	at := &Shape{Members: make(map[string]*Shape)}
+	for i, name := range o.Names {
+		at.Members[name] = s.shapeOf(o.List[i])
+		some = some || at.Members[name] != nil
+	}
+	if !some {
+		return nil
+	}
+	return at
 }
