@@ -157,8 +157,8 @@ func (c *call) databaseOf(r *child) string {
 	return ""
 }
 
-// byNames returns a path with names in the place of the resource ids of databases and
-// containers.
+// byNames returns a path with names in the place of the resource ids of databases, containers and
+// scripts.
 func (c *call) byNames(path []string) []string {
 	path = slices.Clone(path)
 	if len(path) < 2 || path[0] != typeDatabases {
@@ -170,6 +170,11 @@ func (c *call) byNames(path []string) []string {
 	if len(path) >= 4 && path[2] == typeContainers {
 		if k, bad := c.catalog.container(path[1], path[3]); bad == nil {
 			path[3] = k.record.Name
+			if len(path) == 6 {
+				if r := c.catalog.resource(resourceSet{owner: k.record.Number, kind: path[4]}, path[5]); r != nil {
+					path[5] = r.record.Name
+				}
+			}
 		}
 	}
 	return path

@@ -179,3 +179,28 @@ func TestTokenAge(t *testing.T) {
 		}
 	}
 }
+
+// TestPermissionOfScript: a permission for a stored procedure, by its resource id or by its name, opens that one by either, and no other.
+func TestPermissionOfScript(t *testing.T) {
+	s := start(t, nil)
+	s.items()
+	s.do(201, "POST", "/dbs/d/users", `{"id":"u"}`)
+	var self [2]string
+	for i, name := range []string{"p", "q"} {
+		r := s.do(201, "POST", coll+"/sprocs", fmt.Sprintf(`{"id":%q,"body":"function () {}"}`, name))
+		self[i], _ = r.member(t, "_self").(string)
+	}
+	for i, resource := range []string{self[0], "dbs/d/colls/c/sprocs/p"} {
+		r := s.do(201, "POST", "/dbs/d/users/u/permissions", fmt.Sprintf(`{"id":"%d","permissionMode":"All","resource":%q}`, i, resource))
+		token, _ := r.member(t, "_token").(string)
+		for path, want := range map[string]int{
+			coll + "/sprocs/p": 200, "/" + strings.Trim(self[0], "/"): 200, coll + "/sprocs/q": 403, "/" + strings.Trim(self[1], "/"): 403, coll + "/triggers/p": 403,
+		} {
+			r := s.signed("POST", path, []byte("[]"), pk, `["a"]`)
+			r.Header.Set("Authorization", url.QueryEscape(token))
+			if got := s.send(r); got.status != want {
+				t.Errorf("a permission for %s, %s: %d, want %d: %s", resource, path, got.status, want, got.body)
+			}
+		}
+	}
+}
