@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
+	"path"
 	"slices"
 
 	"github.com/cleavestore/cleave/internal/fault"
@@ -33,11 +33,35 @@ func LinkTo(src FS, from string, dst FS, to string) (linked bool, err error) {
 	if !ok || !same {
 		return false, nil
 	}
-	err = fault.IO("link", b.Path(to), -1, os.Link(a.Path(from), b.Path(to)))
+	link := func() error { return a.linkTo(from, b, to) }
+	if s, ok := src.(*sparing); ok {
+		err = s.try(link)
+	} else {
+		err = link()
+	}
 	if err != nil && linkRefused(err) {
 		return false, nil
 	}
 	return err == nil, err
+}
+
+// linkTo is Link into another root. Both names go by open directories: a root may have been moved, and another one may
+// be in its place.
+func (o *osFS) linkTo(from string, into *osFS, to string) error {
+	if _, err := o.regular(from); err != nil {
+		return o.err("link", from, err)
+	}
+	source, err := o.openDir(path.Dir(from))
+	if err != nil {
+		return err
+	}
+	defer source.file.Close()
+	target, err := into.openDir(path.Dir(to))
+	if err != nil {
+		return err
+	}
+	defer target.file.Close()
+	return into.err("link", to, linkAt(source.file, path.Base(from), target.file, path.Base(to)))
 }
 
 // LinkOrCopyTo is LinkOrCopy into another file system.

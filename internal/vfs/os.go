@@ -387,8 +387,15 @@ func (o *osFS) SyncDir(dir string) error {
 }
 
 func (o *osFS) OpenDir(dir string) (Dir, error) {
-	err := o.directory(dir)
+	d, err := o.openDir(dir)
 	if err != nil {
+		return nil, err
+	}
+	return d, nil
+}
+
+func (o *osFS) openDir(dir string) (*osDir, error) {
+	if err := o.directory(dir); err != nil {
 		return nil, o.err("open", dir, err)
 	}
 	f, err := o.root.Open(dir)

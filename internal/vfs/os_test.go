@@ -155,7 +155,8 @@ func TestOpenReplaced(t *testing.T) {
 	check(t, <-stopped)
 }
 
-// TestReplacedRoot: names stay below the directory that was opened.
+// TestMovedRoot: names stay below the directory that was opened, also where another one takes its place, and so do links
+// of files in it.
 func TestMovedRoot(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("an open directory cannot be renamed there")
@@ -168,6 +169,17 @@ func TestMovedRoot(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(dir, "moved", "a")); err != nil {
 		t.Error(err)
 	}
+	other, err := CreateRoot(filepath.Join(dir, "store"))
+	check(t, err)
+	put1(t, other, "a", "other")
+	to, err := CreateRoot(filepath.Join(dir, "checkpoint"))
+	check(t, err)
+	check(t, os.Rename(filepath.Join(dir, "checkpoint"), filepath.Join(dir, "copy")))
+	linked, err := LinkTo(Sparing(fsys, func() bool { return false }), "a", to, "b")
+	if !linked || err != nil {
+		t.Fatalf("linked %v, %v", linked, err)
+	}
+	wantContent(t, to, "b", "a")
 }
 
 func TestRootClosed(t *testing.T) {

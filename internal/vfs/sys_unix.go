@@ -34,6 +34,13 @@ func describe(info os.FileInfo, _ *os.File) (Info, error) {
 // syncDir makes the names in an open directory durable.
 func syncDir(dir *os.File) error { return dir.Sync() }
 
+// linkAt gives a file in one directory a name in another one.
+func linkAt(from *os.File, name string, to *os.File, newName string) error {
+	return control(from, func(source int) error {
+		return control(to, func(target int) error { return unix.Linkat(source, name, target, newName, 0) })
+	})
+}
+
 // lockFile takes an exclusive lock that closing f gives back; held says that
 // another open file has it.
 func lockFile(f *os.File) (held bool, err error) {

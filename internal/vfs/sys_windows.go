@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"syscall"
 
 	"golang.org/x/sys/windows"
@@ -43,6 +44,11 @@ func control(f *os.File, fn func(windows.Handle) error) error {
 // syncDir does nothing: the system keeps names in its journal and flushes no
 // directory.
 func syncDir(*os.File) error { return nil }
+
+// linkAt goes by the paths of the directories, which cannot be moved while they are open.
+func linkAt(from *os.File, name string, to *os.File, newName string) error {
+	return os.Link(filepath.Join(from.Name(), name), filepath.Join(to.Name(), newName))
+}
 
 func syncFile(f *os.File) error { return f.Sync() }
 
