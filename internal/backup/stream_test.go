@@ -435,3 +435,15 @@ func TestWriterFails(t *testing.T) {
 		}
 	}
 }
+
+// TestLargeCatalog: a catalog that no reader takes is refused before anything is written.
+func TestLargeCatalog(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a catalog of 256 MiB")
+	}
+	var stream bytes.Buffer
+	c := catalogOf(1, 5, func(c *Catalog) { c.Store.Containers[0].Name = strings.Repeat("n", manifest.MaxBytes) })
+	if _, err := NewWriter(&stream, c); !errors.Is(err, fault.ErrTooLarge) || stream.Len() > 0 {
+		t.Errorf("%d bytes of a backup that cannot be read, %v", stream.Len(), err)
+	}
+}

@@ -7,6 +7,8 @@ import (
 	"hash/crc32"
 	"io"
 
+	"github.com/cleavestore/cleave/internal/fault"
+	"github.com/cleavestore/cleave/internal/manifest"
 	"github.com/cleavestore/cleave/wal"
 )
 
@@ -23,7 +25,8 @@ type Writer struct {
 	sums    uint32
 }
 
-// NewWriter writes the header and the catalog, which must be right.
+// NewWriter writes the header and the catalog, which must be right. It writes nothing of a catalog that is too large to
+// be read again: that is fault.ErrTooLarge.
 func NewWriter(w io.Writer, c *Catalog) (*Writer, error) {
 	if err := c.Check(); err != nil {
 		return nil, fmt.Errorf("backup: catalog: %w", err)
@@ -31,6 +34,9 @@ func NewWriter(w io.Writer, c *Catalog) (*Writer, error) {
 	text, err := json.Marshal(c)
 	if err != nil {
 		return nil, fmt.Errorf("backup: catalog: %w", err)
+	}
+	if len(text) > manifest.MaxBytes {
+		return nil, fmt.Errorf("backup: catalog of %d bytes, at most %d: %w", len(text), manifest.MaxBytes, fault.ErrTooLarge)
 	}
 	b := &Writer{w: w, catalog: c}
 	copy(b.place[:], c.ID[:])
