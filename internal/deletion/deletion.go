@@ -58,7 +58,7 @@ func Decode(b []byte) (all []FileVector, ok bool) {
 		s.Ordinals, s.Seqs = make([]uint32, n), make([]uint64, n)
 		next, seq := uint64(0), uint64(0)
 		for i := range s.Ordinals {
-			next += number()
+			next += min(number(), math.MaxUint32)
 			d, size := binary.Varint(b)
 			if ok = ok && size > 0 && next < math.MaxUint32; !ok {
 				return nil, false
