@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path"
 	"strings"
 	"testing"
 
@@ -190,6 +191,26 @@ func TestMissingFiles(t *testing.T) {
 			if !checkDamaged(t, image, fmt.Sprintf("%s cut to %d bytes", name, n), content) {
 				t.Errorf("%s cut to %d of %d bytes: not noticed", name, n, len(data))
 			}
+		}
+	}
+}
+
+// TestFileOfHighestNumber: a file whose name no new file could follow does not spoil what is written beside it.
+func TestFileOfHighestNumber(t *testing.T) {
+	ctx, mem := context.Background(), vfs.NewMem()
+	opts := testOptions(mem)
+	db, c := openStore(t, opts)
+	upsert(t, c, "first", 100)
+	must(t, db.Close())
+	must(t, mem.WriteFile(path.Join(manifest.PartitionDir(uint32(c.Partitions()[0].ID)), manifest.SegmentName(manifest.MaxNumber)), []byte("stray")))
+	db, c = openStore(t, opts)
+	upsert(t, c, "second", 100)
+	must(t, db.Flush(ctx))
+	must(t, db.Close())
+	_, c = openStore(t, opts)
+	for _, id := range []string{"first", "second"} {
+		if _, err := c.Read(ctx, StringKey("a"), id); err != nil {
+			t.Errorf("%s: %v", id, err)
 		}
 	}
 }

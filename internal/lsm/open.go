@@ -36,10 +36,11 @@ func (t *Tree) OpenRuns(m *manifest.Files, shared *SharedFiles, bears func(error
 	return aside, nil
 }
 
-// NamesTaken makes sure that no new file gets the number of a file with one of these names.
+// NamesTaken makes sure that no new file gets the number of a file with one of these names. It passes over numbers that
+// the store does not come to: new files with higher ones could not be named in a manifest.
 func (e *Env) NamesTaken(names []string) {
 	for _, name := range names {
-		if number, ok := manifest.ParseSegmentName(strings.TrimSuffix(name, manifest.TempSuffix)); ok {
+		if number, ok := manifest.ParseSegmentName(strings.TrimSuffix(name, manifest.TempSuffix)); ok && number <= manifest.MaxNumber/2 {
 			e.NumberTaken(number)
 		}
 	}
