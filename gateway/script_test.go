@@ -420,6 +420,7 @@ func TestScriptsAskAsClients(t *testing.T) {
 // endless one ends with it.
 func TestFunctionsInScripts(t *testing.T) {
 	s := start(t, nil)
+	s.h.scripts = script.NewPool(4, script.Limits{Time: time.Minute, Memory: script.DefaultLimits.Memory})
 	docs := s.items()
 	for i := range 4 {
 		s.do(201, "POST", docs, fmt.Sprintf(`{"id":"%d","pk":"a","n":%d}`, i, i), pk, `["a"]`)
