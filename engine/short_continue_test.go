@@ -94,7 +94,11 @@ func TestShortContinue(t *testing.T) {
 // TestShortContinueGone: a place that is a hash and is not there any more is an error, and
 // Continue itself goes on without it.
 func TestShortContinueGone(t *testing.T) {
-	for text, most := range map[string]int{"SELECT VALUE c.n FROM c WHERE c.n = 3": 9, "SELECT VALUE c.n FROM c ORDER BY c.s": 39, "SELECT c.s, COUNT(1) AS n FROM c GROUP BY c.s": 10} {
+	for text, most := range map[string]int{
+		"SELECT VALUE c.n FROM c WHERE c.n = 3": 9, "SELECT VALUE c.n FROM c ORDER BY c.s": 39, "SELECT c.s, COUNT(1) AS n FROM c GROUP BY c.s": 10,
+		"SELECT VALUE c.n FROM c ORDER BY CONCAT(c.s, c.p)": 39, "SELECT DISTINCT VALUE CONCAT(c.s, c.p) FROM c": 30,
+		"SELECT VALUE t.w FROM c JOIN t IN c.t ORDER BY t.w, c.n": 39, "SELECT UPPER(c.s) AS s FROM c GROUP BY UPPER(c.s)": 10,
+	} {
 		c := longStore(t, 1, IndexAll())
 		q, err := ParseQuery(text, nil)
 		must(t, err)

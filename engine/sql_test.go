@@ -136,7 +136,7 @@ func TestSQLAgainstReference(t *testing.T) {
 	}
 }
 
-// TestSQLContinuations: a continuation is small, also behind results with long orders, leads
+// TestSQLContinuations: a short continuation is small, also behind results with long orders, leads
 // on after every single result, and says what is wrong with it.
 func TestSQLContinuations(t *testing.T) {
 	_, c := openStore(t, testOptions(vfs.NewMem()), ContainerDef{PartitionKey: []string{"/k"}, MinPartitions: 3})
@@ -173,7 +173,7 @@ func TestSQLContinuations(t *testing.T) {
 					break
 				}
 			}
-			next := r.Continue()
+			next := r.ShortContinue()
 			if len(next) > 1024 {
 				t.Errorf("%s: a continuation of %d bytes", text, len(next))
 			}

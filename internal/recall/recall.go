@@ -51,7 +51,7 @@ func Place(ctx context.Context, h exec.Host, text string, of *Query) (at *contin
 	if !of.Groups && !of.Holds(at.Key) {
 		return bad("it leads out of the scope")
 	}
-	if at.Short != nil && at.Short.Order && !of.Groups {
+	if at.Short != nil && at.Short.Order && !of.Groups && len(of.Select.OrderBy) > 0 { // package sql finds its own orders
 		found, err := r.order(at, of.Select)
 		if err != nil {
 			return nil, charge, err

@@ -2,26 +2,20 @@ package sql
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
-	"fmt"
 	"math"
 	"slices"
 	"strings"
 
+	"github.com/cleavestore/cleave/internal/continuation"
 	"github.com/cleavestore/cleave/internal/exec"
 	"github.com/cleavestore/cleave/internal/fault"
-	"github.com/cleavestore/cleave/internal/murmur"
 	"github.com/cleavestore/cleave/internal/sql/value"
 )
 
-// MaxOrder is how many bytes of an order key a continuation holds at most.
-const MaxOrder = 400
-
-// The Order of a position of a collected result begins with a byte that says what follows:
-const (
-	orderWhole = 1 // the key
-	orderHash  = 2 // a hash of the key, of 16 bytes
-)
+// orderWhole begins the Order of a position of a collected result. Its order key follows.
+const orderWhole = 1
 
 // entry is a result that is put in order.
 type entry struct {
@@ -235,43 +229,36 @@ func (e *entry) position() exec.Position {
 		at.Key, at.ID = e.row.Key, e.row.ID
 		at.Row = uint64(binary.BigEndian.Uint32([]byte(e.key[len(e.key)-4:])))
 	}
-	if len(order) <= MaxOrder {
-		at.Order = append(append(at.Order, orderWhole), order...)
-		return at
-	}
-	h1, h2 := murmur.Sum128([]byte(e.key))
-	at.Order = binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(append(at.Order, orderHash), h1), h2)
+	at.Order = append(append(at.Order, orderWhole), order...)
 	return at
 }
 
 // begin returns the key behind which the results of the page begin.
 func (p *Page) begin(from Source) (string, error) {
-	if p.after == nil {
+	a := p.after
+	if a == nil {
 		return "", nil
 	}
-	order := p.after.Order
-	switch {
-	case len(order) == 0 || (p.after.Row > 0) != p.after.Key.Valid() || p.after.Row > math.MaxUint32:
-		return "", errBadOrder
-	case order[0] == orderWhole:
-		key := bytes.Clone(order[1:])
-		if p.after.Key.Valid() {
-			key = appendItem(key, &exec.Row{Key: p.after.Key, ID: p.after.ID}, uint32(p.after.Row))
-		}
-		return string(key), nil
-	case order[0] != orderHash || len(order) != 17:
+	if (a.Row > 0) != a.Key.Valid() || a.Row > math.MaxUint32 {
 		return "", errBadOrder
 	}
-	found := ""
+	var of []byte // what tells the item and its row apart
+	if a.Key.Valid() {
+		of = appendItem(nil, &exec.Row{Key: a.Key, ID: a.ID}, uint32(a.Row))
+	}
+	if a.Short == nil || !a.Short.Order {
+		if len(a.Order) == 0 || a.Order[0] != orderWhole {
+			return "", errBadOrder
+		}
+		return string(append(bytes.Clone(a.Order[1:]), of...)), nil
+	}
+	found, gone := "", continuation.ErrGone
 	err := p.each(from, func(key string) bool {
-		h1, h2 := murmur.Sum128([]byte(key))
-		if h1 == binary.BigEndian.Uint64(order[1:]) && h2 == binary.BigEndian.Uint64(order[9:]) {
-			found = key
+		order, ok := strings.CutSuffix(key, string(of))
+		if ok && continuation.DigestOf(append([]byte{orderWhole}, order...)) == a.Short.OrderSum {
+			found, gone = key, nil
 		}
 		return false
 	}, nil)
-	if err == nil && found == "" {
-		err = fmt.Errorf("%w: the result at which the page before ended is not there any more: begin anew", exec.ErrBadContinuation)
-	}
-	return found, err
+	return found, cmp.Or(err, gone)
 }

@@ -27,8 +27,8 @@
 // results of the item that were given, and 0 if all were: the next page begins with the item,
 // or behind it, and reads nothing that comes before. A collected one puts the number of the
 // row there, and its order key into Order. The order key of results without an item of their own,
-// which are those of DISTINCT and groups, is what tells them apart. An order key of more than
-// MaxOrder bytes is replaced by its hash; the place is then found by one more pass.
+// which are those of DISTINCT and groups, is what tells them apart. Where a short continuation has a
+// hash of the order key, the place is found by one more pass.
 //
 // # Invariants
 //
