@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"testing"
@@ -243,6 +244,28 @@ func TestNoScanOfText(t *testing.T) {
 		q.NoScan, q.Limit = true, 1
 		if _, err := results(c.Query(t.Context(), AllPartitions(), q)); !errors.Is(err, want.err) {
 			t.Errorf("%s, with NoScan: %v", text, err)
+		}
+	}
+}
+
+// TestSuggestOddNames: what Explain suggests is a pattern of a policy, whatever the name of the property is, and
+// with it the query is answered as Explain says.
+func TestSuggestOddNames(t *testing.T) {
+	for _, name := range []string{"plain", "a b", "a/b", `a"b\c`, "", "?", "[]", "line\nfeed", "bell\a", "nul\x00", "one\x01", "\u2028", "<&>", "a\n/b"} {
+		_, c := openStore(t, testOptions(vfs.NewMem()), ContainerDef{PartitionKey: []string{"/k"}, Index: IndexPolicy{Include: []string{"/other/?"}}})
+		text, err := json.Marshal(name)
+		must(t, err)
+		q, err := ParseQuery("SELECT * FROM c WHERE c["+string(text)+"] = 1", nil)
+		must(t, err)
+		plan, err := c.Explain(t.Context(), AllPartitions(), q)
+		must(t, err)
+		if len(plan.Suggest) != 1 || plan.Suggested != "found in indexes" {
+			t.Errorf("%q: suggests %q, with which documents are %q", name, plan.Suggest, plan.Suggested)
+			continue
+		}
+		_, c = openStore(t, testOptions(vfs.NewMem()), ContainerDef{PartitionKey: []string{"/k"}, Index: IndexPolicy{Include: plan.Suggest}})
+		if plan, err = c.Explain(t.Context(), AllPartitions(), q); err != nil || plan.Method != "found in indexes" {
+			t.Errorf("%q: with %q: %q: %v", name, plan.Suggest, plan.Method, err)
 		}
 	}
 }

@@ -43,12 +43,13 @@ func (e *Execution) suggest(method string) (include []string, found string) {
 // has a limit, for its order that a policy does not cover. A nil policy covers nothing.
 func (e *Execution) lacking(policy *index.Compiled) []string {
 	var include []string
-	want := func(path query.Path, containersToo bool) {
+	want := func(of query.Path, containersToo bool) {
 		var scalars, containers bool
+		path := termset.PathOf(of)
 		if policy != nil {
-			scalars, containers = policy.Covers(termset.PathOf(path))
+			scalars, containers = policy.Covers(path)
 		}
-		switch text := strings.TrimSuffix(path.String(), "/"); {
+		switch text := path.String(); {
 		case containersToo && !(scalars && containers):
 			include = append(include, text+"/*")
 		case !scalars:
