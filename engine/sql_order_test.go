@@ -361,3 +361,46 @@ func TestGroupsOfEqualValues(t *testing.T) {
 		}
 	}
 }
+
+// TestAbsentArrayCost: a page of the rows of a JOIN reads no document without the array, if an index has the array, and has the same rows
+// without the index.
+func TestAbsentArrayCost(t *testing.T) {
+	for _, policy := range []IndexPolicy{IndexAll(), {}} {
+		db, c := openStore(t, testOptions(vfs.NewMem()), ContainerDef{PartitionKey: []string{"/k"}, MinPartitions: 2, Index: policy})
+		const documents, some = 400, 5 // that have an array, one of them an empty one
+		for i := range documents {
+			tags := [...]string{`"x"`, `{"a":[1]}`, "null", "7"}[i%4]
+			if i%(documents/some) == 0 {
+				tags = [...]string{"[1,2]", "[]"}[i/(documents/some)/(some-1)]
+			}
+			must(t, second(c.Create(t.Context(), fmt.Appendf(nil, `{"id":"i%d","k":%d,"u":%d,"t":%s}`, i, i%7, i*7919%documents, tags), nil)))
+			if i == documents/2 {
+				must(t, db.Flush(t.Context()))
+			}
+		}
+		for text, want := range map[string]int{
+			"SELECT c.id, t FROM c JOIN t IN c.t":                          2 * (some - 1),
+			"SELECT c.id, t FROM c JOIN t IN c.t WHERE t = 2":              some - 1,
+			"SELECT c.id, t FROM c JOIN t IN c.t ORDER BY c.u DESC":        2 * (some - 1),
+			"SELECT c.id, t FROM c JOIN t IN c.t WHERE t < 9 ORDER BY c.u": 2 * (some - 1),
+			"SELECT t FROM c JOIN t IN c.t JOIN s IN c.absent":             0,
+			"SELECT t FROM c JOIN t IN c.absent ORDER BY c.u":              0,
+			"SELECT t FROM c JOIN t IN c.absent WHERE c.u >= 0":            0,
+		} {
+			q, err := ParseQuery(text, nil)
+			must(t, err)
+			q.Limit = 100
+			r := c.Query(t.Context(), AllPartitions(), q)
+			got, err := results(r)
+			if err != nil || len(got) != want {
+				t.Errorf("%s: %d results, want %d: %v", text, len(got), want, err)
+			}
+			if n := r.Stats().Documents; policy.Include != nil && n > 2*some {
+				t.Errorf("%s: %d documents read for %d results", text, n, len(got))
+			}
+			if all := inPages(t, c, q, 1); len(all) != want {
+				t.Errorf("%s: %d results in pages of one, want %d", text, len(all), want)
+			}
+		}
+	}
+}

@@ -121,6 +121,11 @@ func (e *Execution) planBy(policy *index.Compiled, groups *query.Grouper) {
 		if value != nil && len(e.Select.OrderBy) == 0 && e.bounded() {
 			where = &query.Filter{Op: query.And, Sub: []*query.Filter{where, {Op: query.Exists, Path: value}}}
 		}
+		if e.Array != nil && e.bounded() {
+			if _, containers := policy.Covers(termset.PathOf(e.Array)); containers {
+				where = &query.Filter{Op: query.And, Sub: []*query.Filter{where, {Op: query.IsKind, Path: e.Array, Kinds: 1 << jsondoc.KindArray}}}
+			}
+		}
 		look.plan, look.exact = p.Plan(where, false)
 		look.composites = p.Names
 		e.counts = groups != nil && e.countable(policy, groups) && look.exact

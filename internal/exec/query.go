@@ -23,8 +23,11 @@ type Query struct {
 	// Sorts says that the caller puts the rows in order or in groups, Sifts that it leaves some out. So
 	// it may read all of them for its first result.
 	Sorts, Sifts bool
-	NoScan       bool    // fail if documents would have to be read one by one
-	Spent        float64 // request units that it took to find After
+	// Array is the path of an array: the caller makes nothing of a row whose document has none there.
+	// nil: there is no such path.
+	Array  query.Path
+	NoScan bool    // fail if documents would have to be read one by one
+	Spent  float64 // request units that it took to find After
 }
 
 // Scope is where a query looks.

@@ -346,13 +346,34 @@ func (l *lowerer) element(q *syntax.Query) query.Path {
 		return nil
 	}
 	for _, join := range q.Joins {
-		if join.Name == id.Name && join.In && join.Collection != nil {
-			if array := l.path(join.Collection); array != nil && !array.Many() {
+		if join.Name == id.Name {
+			if array := l.array(join); array != nil {
 				return append(array, jsondoc.Step{Element: true})
 			}
 		}
 	}
 	return nil
+}
+
+// array returns the path of the array of the document whose elements a JOIN gives, nil for another JOIN.
+func (l *lowerer) array(join *syntax.Source) query.Path {
+	if !join.In || join.Collection == nil {
+		return nil
+	}
+	if path := l.path(join.Collection); !path.Many() {
+		return path
+	}
+	return nil
+}
+
+// joinedArray returns the path of an array of the document, without which the JOINs of a query give no row.
+func (l *lowerer) joinedArray(q *syntax.Query) (path query.Path) {
+	for _, join := range q.Joins {
+		if path == nil && l.root != "" {
+			path = l.array(join)
+		}
+	}
+	return path
 }
 
 var aggregates = map[string]query.Func{"COUNT": query.Count, "SUM": query.Sum, "AVG": query.Avg, "MIN": query.Min, "MAX": query.Max}

@@ -44,7 +44,7 @@ func (s *Statement) Begin(q *exec.Query, after *exec.Position, offset, limit int
 	if limit == 0 {
 		p.left = int(^uint(0) >> 1)
 	}
-	q.Sorts, q.Sifts = s.way == collected, s.sifts
+	q.Sorts, q.Sifts, q.Array = s.way == collected, s.sifts, s.array
 	if s.way != mapped && s.way != joined {
 		sel.OrderBy, q.After = nil, nil // the order of the statement counts
 		return p, nil

@@ -41,6 +41,8 @@ type Statement struct {
 	sure bool
 	// sifts says of a joined statement that a condition leaves out some of its rows.
 	sifts bool
+	// array is the path of an array of the document without which there is no row; nil: there is no such path.
+	array query.Path
 	// documents says that each result is a document as it is stored. A distinct one then is that
 	// of an item, as without DISTINCT.
 	documents bool
@@ -151,7 +153,7 @@ func compile(text string, q *syntax.Query, o Options) (*Statement, error) {
 		s.way, s.Select.OrderBy, s.Select.ByElement = collected, nil, false
 		return s, nil
 	}
-	s.sifts = rest.Where != nil
+	s.sifts, s.array = rest.Where != nil, l.joinedArray(q)
 	if s.way = joined; l.root != "" && len(q.Joins) == 0 {
 		s.way, s.sure = mapped, surely(q)
 	}
