@@ -116,7 +116,7 @@ func (p *parser) tested() (Expr, error) {
 				return nil, err
 			}
 			if !p.is("AND") {
-				return nil, p.expected("AND of BETWEEN")
+				return nil, p.expected("an operator or the AND between the bounds of BETWEEN")
 			}
 			b.Hi, err = p.operand()
 			e = b

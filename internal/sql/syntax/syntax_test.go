@@ -134,7 +134,7 @@ func TestRefused(t *testing.T) {
 		"SELECT c.a FROM c WHERE (c.b = 1":        "column 33: expected an operator or ), found the end",
 		"SELECT c.a FROM c ORDER c.b":             "column 25: expected BY, found c",
 		"SELECT c.a FROM c WHERE c.b = 1 c.d = 2": "column 33: expected an operator, GROUP BY, ORDER BY, OFFSET, LIMIT or the end of the query, found c",
-		"SELECT c.a FROM c WHERE c.b BETWEEN 1":   "column 38: expected AND of BETWEEN, found the end",
+		"SELECT c.a FROM c WHERE c.b BETWEEN 1":   "column 38: expected an operator or the AND between the bounds of BETWEEN, found the end",
 		"SELECT c.a FROM c WHERE c.b IN 1":        "column 32: expected ( of IN, found 1",
 		"SELECT VALUE {a 1}":                      "column 17: expected : after the name of a member, found 1",
 		"SELECT VALUE [1":                         "column 16: expected , or ] of an array, found the end",
