@@ -68,3 +68,39 @@ func TestCountHoldsUpNobodyElse(t *testing.T) {
 		must(t, db.Close())
 	})
 }
+
+// TestCountedWhileReplaced: a write waits until it is counted, and meanwhile a split empties the partition that it was routed
+// to. What it replaces is not found there, and it is not refused for that: the write is routed again.
+func TestCountedWhileReplaced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		opts := testOptions(vfs.NewMem())
+		hook := func() {}
+		opts.lookedAhead = func() { hook() }
+		db, c := openStore(t, opts, ContainerDef{PartitionKey: []string{"/k"}, Limits: ContainerLimits{LogicalPartitionBytes: 100_000}})
+		put := func(id, key string) error {
+			return second(c.Upsert(t.Context(), smallDocument(id, key, 30_000), nil))
+		}
+		for _, id := range []string{"1", "2", "3"} {
+			must(t, put(id, "a"))
+		}
+		must(t, put("1", "b"))
+		var late, split <-chan error
+		hook = func() { // the first write was counted, and no other one of its key is until it has ended
+			hook = func() {}
+			late = background(func() error { return put("2", "a") })
+			synctest.Wait()
+			split = background(func() error {
+				job, err := c.Split(t.Context(), c.Partitions()[0].ID, nil)
+				must(t, err)
+				return job.Wait(t.Context())
+			})
+			synctest.Wait()
+		}
+		must(t, put("1", "a"))
+		must(t, <-split)
+		if err := <-late; err != nil {
+			t.Errorf("a document of the same size in the place of another: %v", err)
+		}
+		must(t, db.Close())
+	})
+}

@@ -203,7 +203,8 @@ func (s *Sizes) count(ctx context.Context, k *size, key *item.Key, added int64, 
 			return 0, err
 		}
 	}
-	full := func() bool { return added > old && k.bytes-old+added > limit }
+	// In a partition that others have replaced, what the write replaces may not be found any more. The write is not made there.
+	full := func() bool { return added > old && k.bytes-old+added > limit && !s.Tree.Dropped.Load() }
 	if full() && k.next != 0 && k.next <= s.Rules.Now() { // documents have expired: count again
 		if err = s.exactly(ctx, k, key); err != nil {
 			return 0, err
