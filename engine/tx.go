@@ -124,13 +124,13 @@ func (tx *Tx) Scan(ids IDRange, o *ScanOptions) iter.Seq2[Item, error] {
 		if opts.Limit > 0 {
 			opts.Limit += len(m.Changes) // each may hide an item of the snapshot
 		}
+		u, scanned := tx.update, 0
+		if u != nil { // before the scan: iter.Pull may end it after the commit
+			scanned = u.reads.Scanned(within)
+		}
 		err := m.Run(tx.below(within, &opts))
-		if u := tx.update; u != nil && !tx.over {
-			if m.Stopped {
-				u.reads.ScannedTo(within, m.Last, m.Reverse)
-			} else {
-				u.reads.Scanned(within)
-			}
+		if m.Stopped && !tx.over && u != nil {
+			u.reads.ScannedTo(scanned, m.Last, m.Reverse)
 		}
 		if err != nil {
 			yield(Item{}, err)

@@ -435,3 +435,24 @@ func TestUpdatePanics(t *testing.T) {
 	}
 	must(t, c.Update(ctx, StringKey("a"), func(*Tx) error { return nil }))
 }
+
+// TestScanOpenAtCommit: a serializable transaction depends on what a scan has given that ends only after the commit.
+func TestScanOpenAtCommit(t *testing.T) {
+	ctx := context.Background()
+	_, c := openStore(t, testOptions(vfs.NewMem()))
+	for i := range 3 {
+		upsert(t, c, fmt.Sprint("i", i), 10)
+	}
+	_, err := c.UpdateWith(ctx, StringKey("a"), &UpdateOptions{Serializable: true, Reruns: -1}, func(tx *Tx) error {
+		pulled, stop := iter.Pull2(tx.Scan(IDRange{}, nil))
+		t.Cleanup(stop)
+		if it, err, ok := pulled(); !ok || err != nil || it.ID != "i0" {
+			t.Errorf("pulled: %v, %v, %v", it.ID, err, ok)
+		}
+		upsert(t, c, "i0", 99)
+		return tx.Upsert(doc("sum", "a", 1), nil)
+	})
+	if !errors.Is(err, ErrConflict) {
+		t.Errorf("the item that the scan gave was written meanwhile: %v, want a conflict", err)
+	}
+}

@@ -97,21 +97,24 @@ func (r *Reads) Keep(id []byte) string {
 	return unsafe.String(unsafe.SliceData(r.ids[n:]), len(id))
 }
 
-// Scanned notes a range of ids in which the transaction has seen all items, if that matters.
-func (r *Reads) Scanned(ids item.IDRange) {
+// Scanned notes a range of ids that the transaction begins to scan, if that matters. It returns the
+// number of the range, for ScannedTo.
+func (r *Reads) Scanned(ids item.IDRange) int {
 	if r.Serializable {
 		r.ranges = append(r.ranges, ids)
 	}
+	return len(r.ranges) - 1
 }
 
-// ScannedTo is Scanned for a scan that ended at the item last, which it saw.
-func (r *Reads) ScannedTo(ids item.IDRange, last string, reverse bool) {
-	if reverse {
-		ids.From(last, false)
-	} else {
-		ids.To(last, false)
+// ScannedTo says that the scan of a range has ended at the item last, which it saw.
+func (r *Reads) ScannedTo(n int, last string, reverse bool) {
+	switch {
+	case !r.Serializable:
+	case reverse:
+		r.ranges[n].From(last, false)
+	default:
+		r.ranges[n].To(last, false)
 	}
-	r.Scanned(ids)
 }
 
 // Ranges returns the number of ranges that Check and CheckMemory look at.
