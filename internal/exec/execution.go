@@ -121,7 +121,7 @@ func (e *Execution) planBy(policy *index.Compiled, groups *query.Grouper) {
 		if value != nil && len(e.Select.OrderBy) == 0 && e.bounded() {
 			where = &query.Filter{Op: query.And, Sub: []*query.Filter{where, {Op: query.Exists, Path: value}}}
 		}
-		if e.Array != nil && e.bounded() {
+		if e.Array != nil && e.bounded() && !e.Select.ByElement {
 			if _, containers := policy.Covers(termset.PathOf(e.Array)); containers {
 				where = &query.Filter{Op: query.And, Sub: []*query.Filter{where, {Op: query.IsKind, Path: e.Array, Kinds: 1 << jsondoc.KindArray}}}
 			}
