@@ -55,7 +55,12 @@ func timeOf(v value.Value) (time.Time, bool) {
 		return time.Time{}, false
 	}
 	s = strings.TrimSuffix(s, "Z")
+	const date, hours = len("2006-01-02"), len("2006-01-02T15")
 	if _, fraction, found := strings.Cut(s, "."); found && len(fraction) > 7 {
+		return time.Time{}, false
+	}
+	// time.Parse takes an hour of one digit too, and a comma before the fraction.
+	if strings.Contains(s, ",") || len(s) > date && (len(s) <= hours || s[hours] != ':') {
 		return time.Time{}, false
 	}
 	for _, layout := range []string{"2006-01-02T15:04:05.999999999", "2006-01-02T15:04:05", "2006-01-02T15:04", "2006-01-02"} {
