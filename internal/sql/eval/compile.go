@@ -230,9 +230,13 @@ func listed(q *syntax.Query, items map[string]bool, texts map[syntax.Expr]string
 	if items[texts[e]] {
 		return true
 	}
-	switch e.(type) {
+	switch e := e.(type) {
 	case *syntax.Ident, *syntax.Sub:
 		return false
+	case *syntax.Call:
+		if fn, known := function.Find(e.Name); e.UDF || known && !fn.Pure {
+			return false // two results that are the same may have two values
+		}
 	}
 	all := true
 	syntax.Children(e, func(x syntax.Expr) { all = all && listed(q, items, texts, x) })

@@ -294,6 +294,7 @@ func TestRefused(t *testing.T) {
 		"SELECT VALUE SUM(COUNT(c.a)) FROM c":                  "column 18: COUNT is an aggregate: it stands in SELECT or ORDER BY only",
 		"SELECT 1 FROM c JOIN c IN c.d":                        "column 22: two sources are named c",
 		"SELECT DISTINCT c.a FROM c ORDER BY c.b":              "column 37: with DISTINCT, expected an ORDER BY of what SELECT lists",
+		"SELECT DISTINCT c.a FROM c ORDER BY RAND()":           "column 37: with DISTINCT, expected an ORDER BY of what SELECT lists",
 		"SELECT VALUE c.a LIKE 'x' ESCAPE 'ab' FROM c":         "column 34: expected a string of one character after ESCAPE, found \"ab\"",
 		"SELECT VALUE x FROM (SELECT VALUE COUNT(1) FROM c) x": "column 22: a subquery of all documents has no DISTINCT, TOP, GROUP BY, ORDER BY, OFFSET, LIMIT or aggregates: these belong to the outer query",
 		"SELECT VALUE @p":                                      "column 14: parameter @p is not given",
