@@ -34,3 +34,25 @@ func TestDeepExpressions(t *testing.T) {
 		}
 	}
 }
+
+// TestManySubqueries: what is compiled of a subquery in an expression has no error for the case that it has several results, for which the
+// text before it is counted through: thousands of them in a long text would take as many walks through it.
+func TestManySubqueries(t *testing.T) {
+	const many = 1000
+	made := func(subquery string) float64 {
+		text := "SELECT VALUE [1" + strings.Repeat(", "+subquery, many) + "] FROM c"
+		tree, err := syntax.Parse(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return testing.AllocsPerRun(1, func() {
+			if _, err := Compile(text, tree, Options{}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	one, list := made("(SELECT VALUE x FROM x IN c.t)"), made("ARRAY(SELECT VALUE x FROM x IN c.t)")
+	if one > list+many/2 {
+		t.Errorf("%.0f allocations for %d subqueries of one result, %.0f for as many lists", one, many, list)
+	}
+}

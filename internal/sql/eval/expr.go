@@ -381,14 +381,15 @@ func (c *compiler) sub(e *syntax.Sub, s *scope) node {
 			return value.Array(list)
 		}
 	}
-	several := fault.Of(fault.ErrInvalid,
-		syntax.Errorf(c.text, e.Pos(), "the subquery has more than one result: take one of them with TOP 1, or all with ARRAY(…)"))
+	text := c.text
 	return func(f *Frame) value.Value {
 		var out value.Value
 		n := 0
 		p.run(f, func(v value.Value) bool {
 			if n++; n == 2 {
-				f.env.Fail(several)
+				// The place is counted only now: a query may have thousands of subqueries.
+				f.env.Fail(fault.Of(fault.ErrInvalid,
+					syntax.Errorf(text, e.Pos(), "the subquery has more than one result: take one of them with TOP 1, or all with ARRAY(…)")))
 				return false
 			}
 			out = v
