@@ -222,3 +222,20 @@ func TestPartOfLargeObject(t *testing.T) {
 		t.Errorf("%d members take %d looks at all of them", members, times)
 	}
 }
+
+// TestLikeOpenSets: of the sets of a LIKE pattern that have no end, only the first is looked for to the end of the pattern, and each
+// stands for itself.
+func TestLikeOpenSets(t *testing.T) {
+	const many = 2000
+	text := strings.Repeat("[a", many)
+	if n := testing.AllocsPerRun(1, func() { LikePattern("[x-z]"+text, 0) }); n > many {
+		t.Errorf("%.0f allocations for %d sets", n, many)
+	}
+	for pattern, strs := range map[string][2]string{"[x-z]" + text: {"y" + text, "a" + text}, "[a[b]": {"[", "[a[b]"}, "[][": {"[][", "]["}, "[^[]_[": {"ab[", "[b["}} {
+		for i, s := range strs {
+			if matches, ok := LikePattern(pattern, 0).Match(new(Env), s); !ok || matches != (i == 0) {
+				t.Errorf("%.20q LIKE %.20q: %v", s, pattern, matches)
+			}
+		}
+	}
+}

@@ -476,6 +476,7 @@ func (l *likeElement) matches(e *Env, r rune) bool {
 func LikePattern(pattern string, escape rune) Pattern {
 	out := Pattern{}
 	runes := []rune(pattern)
+	closed := true // false: no set that begins from here on has an end
 	for i := 0; i < len(runes); i++ {
 		switch r := runes[i]; {
 		case escape != 0 && r == escape && i+1 < len(runes):
@@ -487,9 +488,9 @@ func LikePattern(pattern string, escape rune) Pattern {
 			}
 		case r == '_':
 			out = append(out, likeElement{kind: likeOne})
-		case r == '[':
+		case r == '[' && closed:
 			set, n := likeRange(runes[i:])
-			if n == 0 {
+			if closed = n > 0; !closed {
 				out = append(out, likeElement{r: r})
 				continue
 			}
