@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/cleavestore/cleave/internal/lsm"
+	"github.com/cleavestore/cleave/internal/randtest"
 	"github.com/cleavestore/cleave/internal/tiers"
 	"github.com/cleavestore/cleave/internal/vfs"
 )
@@ -118,5 +119,28 @@ func TestMergeOfDamaged(t *testing.T) {
 	}
 	if n := len(db.partitions()[0].Version.Load().Runs); n != runs {
 		t.Errorf("%d runs, were %d", n, runs)
+	}
+}
+
+// TestDroppedIsNotSearched: dropping a container waits for the turn of its compactions. The search for overwritten versions,
+// which may read all keys, ends when the partition is dropped.
+func TestDroppedIsNotSearched(t *testing.T) {
+	o := testOptions(vfs.NewMem())
+	o.memtableBytes, o.FileBytes = 4<<20, 4<<20
+	db, c := openStore(t, o)
+	for i := range 6000 { // two runs without a key in common
+		must(t, second(c.Upsert(t.Context(), doc(fmt.Sprintf("%05d", i), "a", i), &WriteOptions{Durability: Buffered})))
+		if i == 1000 {
+			must(t, db.Flush(t.Context()))
+		}
+	}
+	must(t, db.Flush(t.Context()))
+	p := db.partitions()[0]
+	runs := p.Version.Load().Runs
+	p.Dropped.Store(true)
+	// Every thousand keys or so the search asks the context: this one has ended when it is asked for the third time.
+	plan, err := p.PickDead(&randtest.AskedContext{Context: t.Context(), Left: 2})(runs, true)
+	if p.Dropped.Store(false); err != nil || plan.Len() > 0 || len(runs) != 2 {
+		t.Errorf("of %d runs of a dropped partition it chooses %+v, %v", len(runs), plan, err)
 	}
 }

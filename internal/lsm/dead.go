@@ -1,6 +1,7 @@
 package lsm
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -31,13 +32,13 @@ const (
 var errFound = errors.New("found")
 
 // overwritesIn says whether the file has a key, within the bounds of its reference, that
-// one of the runs has too.
-func (f *File) overwritesIn(ctx context.Context, runs []*Run) (found bool, err error) {
+// one of the runs has too. It returns ErrMoved if the partition was dropped.
+func (t *Tree) overwritesIn(ctx context.Context, f *File, runs []*Run) (found bool, err error) {
 	s := Source{file: f}
-	keys := 0
+	keys := -1
 	err = s.eachKey(func(k *item.Key, _ uint64) error {
-		if keys++; keys%1024 == 0 && ctx.Err() != nil {
-			return ctx.Err()
+		if keys++; keys%1024 == 0 && (t.Dropped.Load() || ctx.Err() != nil) {
+			return cmp.Or(ctx.Err(), ErrMoved)
 		}
 		l := k.Lookup()
 		for _, r := range runs {
@@ -137,7 +138,7 @@ func (t *Tree) overwrites(ctx context.Context, runs []*Run) (bool, error) {
 			continue
 		}
 		for _, f := range r.Files {
-			found, err := f.overwritesIn(ctx, runs[i+1:])
+			found, err := t.overwritesIn(ctx, f, runs[i+1:])
 			if found || err != nil {
 				return found, err
 			}

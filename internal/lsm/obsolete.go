@@ -26,10 +26,8 @@ func (t *Tree) obsoleteFiles() []uint64 {
 // files gone, and lists these as obsolete. install is locked.
 func (t *Tree) replaceFiles(runs []*Run, gone []*File) error {
 	kept := make(map[uint64]bool)
-	for _, r := range runs {
-		for _, f := range r.Files {
-			kept[f.Ref.Number] = true
-		}
+	for f := range (&Version{Runs: runs}).Files() {
+		kept[f.Ref.Number] = true
 	}
 	var added []uint64
 	for _, f := range gone {

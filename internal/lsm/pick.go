@@ -18,7 +18,8 @@ func (t *Tree) PickDead(ctx context.Context) Picker {
 		if t.deadIn(runs, last) > 0 {
 			return tiers.Plan{First: 0, End: len(runs)}, nil
 		}
-		if found, err := t.overwrites(ctx, runs); err != nil {
+		found, err := t.overwrites(ctx, runs)
+		if err != nil && err != ErrMoved {
 			return tiers.Plan{}, fmt.Errorf("compact partition %d: %w", t.ID, err)
 		} else if found {
 			return tiers.Plan{First: 0, End: len(runs)}, nil
