@@ -123,9 +123,9 @@
 //	partition.install     the set of files of a partition, and its manifest; several: in key order
 //	Container.reindexing  the index job
 //	DB.storeManifest      the store manifest
-//	DB.pins *             sequences that readers have pinned
 //	keysizes.counting     the size of one logical partition, until the write that is counted is made
 //	partition.commit *    the commit lock: order of writes; several: in key order
+//	DB.pins *             sequences that readers have pinned
 //	partition.versionMu * changes of the version that readers load
 //
 // All other locks come last: no lock of the table is taken under them. They are

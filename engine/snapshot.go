@@ -7,7 +7,6 @@ import (
 	"github.com/cleavestore/cleave/internal/lifetime"
 	"github.com/cleavestore/cleave/internal/lsm"
 	"github.com/cleavestore/cleave/internal/manifest"
-	"github.com/cleavestore/cleave/internal/physical"
 	"github.com/cleavestore/cleave/internal/pins"
 	"github.com/cleavestore/cleave/partmap"
 	"github.com/cleavestore/cleave/wal"
@@ -161,13 +160,11 @@ func (s *Snapshot) takeCuts(rt *routing) (*Snapshot, error) {
 func (p *partition) takeCut(by pins.Reader) (cut, manifest.Applied, error) {
 	db := p.db
 	c := cut{end: p.Range.Max, installEpoch: p.InstallEpoch}
-	var at manifest.Applied
-	var newest physical.Record
-	// While a sequence is pinned, the versions that it sees are kept.
-	c.pin = db.env.Pins.Take(by, func() uint64 {
-		newest, at = p.Newest()
-		return newest.Seq
-	}, db.opts.clock())
+	// While a sequence is pinned, the versions that it sees are kept. What is newer comes after the lock.
+	p.Commit.Lock()
+	newest, at := p.NewestLocked(), p.Commit.Applied
+	c.pin = db.env.Pins.Take(by, func() uint64 { return newest.Seq }, db.opts.clock())
+	p.Commit.Unlock()
 	err := p.Show(newest)
 	if err != nil {
 		db.env.Pins.Release(c.pin)

@@ -24,9 +24,9 @@ type (
 	Install       struct{} // partition.install
 	Reindexing    struct{} // Container.reindexing
 	StoreManifest struct{} // DB.storeManifest
-	Pins          struct{} // DB.pins
 	Counting      struct{} // of keysizes.Sizes, for each key
 	Commit        struct{} // partition.commit
+	Pins          struct{} // DB.pins
 	Version       struct{} // partition.versionMu
 
 	// No lock of this list is taken under those that follow.
@@ -54,7 +54,6 @@ func (Creating) Order() order      { return order{Name: "DB.creating", Rank: 60}
 func (Install) Order() order       { return order{Name: "partition.install", Rank: 70, Many: true} }
 func (Reindexing) Order() order    { return order{Name: "Container.reindexing", Rank: 80} }
 func (StoreManifest) Order() order { return order{Name: "DB.storeManifest", Rank: 90} }
-func (Pins) Order() order          { return order{Name: "DB.pins", Rank: 100, NoIO: true} }
 func (Counting) Order() order      { return order{Name: "keysizes.counting", Rank: 105} }
 
 // Order lets the writer that fills the buffer of the log write it.
@@ -62,6 +61,7 @@ func (Commit) Order() order {
 	return order{Name: "partition.commit", Rank: 110, Many: true, NoIO: true, But: manifest.LogDir}
 }
 
+func (Pins) Order() order    { return order{Name: "DB.pins", Rank: 115, NoIO: true} }
 func (Version) Order() order { return order{Name: "partition.versionMu", Rank: 120, NoIO: true} }
 
 func (Marks) Order() order     { return order{Name: "DB.marks", Rank: 200, NoIO: true} }
