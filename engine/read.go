@@ -197,8 +197,8 @@ func (c *Container) readEntered(pk PartitionKey, epk *partmap.EPK, id string, as
 		if out, found, err = p.get(&k, epk, as.at, buf, &ver); err != nil {
 			return Item{}, db.readError(err)
 		}
-		// The version may be empty because other partitions have replaced this one.
-		if routed = found || !p.Dropped.Load(); !routed && c.dropped.Load() {
+		// Others that have replaced the partition may not show yet what it shows, or its version may be empty.
+		if routed = !p.Replaced() && (found || !p.Dropped.Load()); !routed && c.dropped.Load() {
 			return Item{}, c.gone()
 		}
 	}

@@ -58,7 +58,8 @@ type Partition struct {
 	Family *Family // that of the tree too
 
 	Parents      []partmap.PartitionID
-	InstallEpoch uint64 // generation of its content: an installation raises it
+	InstallEpoch uint64                // generation of its content: an installation raises it
+	heirs        atomic.Pointer[heirs] // nil while it is in use; each read loads it
 	// Absent says that the store does not have the items of the range: calls that ask for them
 	// fail with ErrNotHere. The partition is empty. Absent is set before the partition is in use.
 	Absent    bool
@@ -82,8 +83,7 @@ type Partition struct {
 	}
 
 	carried   atomic.Pointer[carried]
-	heirs     atomic.Pointer[heirs] // nil while it is in use
-	leftovers []string              // names in its directory that a crash left, to be removed
+	leftovers []string // names in its directory that a crash left, to be removed
 }
 
 // Init makes p an empty partition, without files.
