@@ -543,7 +543,7 @@ func (c *candidates) hidden(s *candidateSource) bool {
 func (c *candidates) pick() {
 	c.current = nil
 	for _, s := range c.sources {
-		if s.ok && (c.current == nil || lsm.CompareKeys(&s.key, &c.current.key) < 0) {
+		if s.ok && (c.current == nil || item.CompareNear(&s.key, &c.current.key) < 0) {
 			c.current = s
 		}
 	}

@@ -59,6 +59,14 @@ func Compare(a, b *Key) int {
 	return bytes.Compare(a.ID, b.ID)
 }
 
+// CompareNear is Compare, faster for keys of one logical partition.
+func CompareNear(a, b *Key) int {
+	if SamePartition(a, b) {
+		return bytes.Compare(a.ID, b.ID)
+	}
+	return Compare(a, b)
+}
+
 // ComparePartition orders two keys by logical partition only.
 func ComparePartition(a, b *Key) int {
 	if a.Hash != b.Hash {

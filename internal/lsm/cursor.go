@@ -85,7 +85,10 @@ func (m *Cursor) Open(v *Version, at uint64, reverse bool) {
 		m.sources[1+i].clip = v.Frozen[i].Clip
 	}
 	for i, r := range v.Runs {
-		m.sources[tables+i].run = r
+		s := &m.sources[tables+i]
+		if s.run = r; i < len(v.Runs)-1 { // a scan that ends soon comes to one key of each newer run that it does not show
+			s.passed = passedOften + passedWorth - 1
+		}
 	}
 }
 
@@ -118,6 +121,7 @@ func (s *cursorSource) use(file int, m *Cursor) {
 	m.Opened++
 	s.seg.Reset(s.run.Files[file].Reader, m.at)
 	s.seg.Within(m.Lo, m.Hi)
+	s.seg.KeysFirst(s.passed >= passedOften)
 	if m.InPlace {
 		s.seg.InPlace()
 	}
@@ -388,20 +392,11 @@ func (m *Cursor) sink(i int) {
 
 // compare orders the keys of two sources in the direction of the scan.
 func (m *Cursor) compare(a, b int) int {
-	c := CompareKeys(m.sources[a].key, m.sources[b].key)
+	c := item.CompareNear(m.sources[a].key, m.sources[b].key)
 	if m.reverse {
 		return -c
 	}
 	return c
-}
-
-// CompareKeys is item.Compare for keys of cursors, most of which are of one
-// logical partition.
-func CompareKeys(a, b *item.Key) int {
-	if item.SamePartition(a, b) {
-		return bytes.Compare(a.ID, b.ID)
-	}
-	return item.Compare(a, b)
 }
 
 // Valid says whether there is a key. After the end, Err tells why it ended.
