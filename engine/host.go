@@ -107,7 +107,7 @@ func (h *host) ReadError(err error) error { return h.db.readError(err) }
 // Pin pins the newest visible sequence.
 func (p *partition) Pin(by pins.Reader) (at pins.Pin, installEpoch uint64, ok bool) {
 	at = p.db.env.Pins.Take(by, p.Visible.Load, p.db.opts.clock())
-	if p.Dropped.Load() && !p.c.dropped.Load() {
+	if (p.Replaced() || p.Dropped.Load()) && !p.c.dropped.Load() {
 		p.db.env.Pins.Release(at)
 		return at, 0, false
 	}

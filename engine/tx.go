@@ -301,10 +301,10 @@ func (c *Container) beginNow(ctx context.Context, pk PartitionKey, anew bool) (*
 			return nil, err
 		}
 		at := db.env.Pins.Take(pins.Transaction, p.Visible.Load, db.opts.clock())
-		if !p.Dropped.Load() {
+		if !p.Replaced() && !p.Dropped.Load() {
 			return &Tx{ctx: ctx, pk: pk, epk: epk, snapshot: Snapshot{c: c, seq: at.Seq, pin: at, installEpoch: p.InstallEpoch, past: p.Past(), admission: mayPass}}, nil
 		}
-		// The successors may have flushed before the sequence was taken.
+		// The successors may have flushed before the sequence was taken, or not show it yet.
 		db.env.Pins.Release(at)
 		if c.dropped.Load() {
 			return nil, c.gone()
