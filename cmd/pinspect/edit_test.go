@@ -77,6 +77,29 @@ func TestEdit(t *testing.T) {
 	clean(t, "verify", dir)
 }
 
+// TestAlterRefused: a command that is refused for its indexes or its throughput changes neither.
+func TestAlterRefused(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "store")
+	clean(t, "create", dir, "docs", "--partition-key", "/k", "--throughput", "500")
+	clean(t, "create", dir, "blobs", "--partition-key", "/k", "--opaque", "--throughput", "500")
+	for _, args := range [][]string{
+		{"docs", "--throughput", "4000", "--index-path", "name"}, {"docs", "--throughput", "4000", "--composite", "/a"},
+		{"docs", "--throughput=-1", "--index"}, {"blobs", "--throughput", "4000", "--index"},
+	} {
+		if r := pinspect(t, append([]string{"alter", dir}, args...)...); r.status != cli.ExitUsage {
+			t.Errorf("%v: status %d: %s%s", args, r.status, r.stdout, r.stderr)
+		}
+		for _, c := range objects(t, clean(t, "info", dir, "--json"))[0]["containers"].([]any) {
+			if got := c.(map[string]any); got["throughput_ru_per_s"] != 500.0 {
+				t.Errorf("%v: container %v has now %v RU/s", args, got["name"], got["throughput_ru_per_s"])
+			}
+		}
+		if got := clean(t, "index", dir); strings.Count(got, "not indexed") != 2 {
+			t.Errorf("%v: %s", args, got)
+		}
+	}
+}
+
 // TestPutLines: a load from standard input names the line that it refuses, and what it has
 // written.
 func TestPutLines(t *testing.T) {

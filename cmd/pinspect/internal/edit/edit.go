@@ -151,7 +151,7 @@ func (c *Create) Run(ctx context.Context, env *command.Environment) error {
 	}
 	def.Index = policy
 	if err = c.check(&def); err != nil {
-		return cli.Usagef("%w: %w", engine.ErrInvalid, err)
+		return err
 	}
 	err = open(ctx, c.Dir, func(db *engine.DB) error {
 		_, made := db.CreateContainer(ctx, c.Container, def)
@@ -163,17 +163,20 @@ func (c *Create) Run(ctx context.Context, env *command.Environment) error {
 	return c.print(env, Done{Header: command.Header{Type: "created"}}, "container %q created", c.Container)
 }
 
-// check looks at the definition before a store is made for it.
-func (c *Create) check(def *engine.ContainerDef) error {
+// check looks at a definition before anything is done for it.
+func (t *containerTarget) check(def *engine.ContainerDef) error {
 	d := definition.Def{
 		PartitionKey: def.PartitionKey, Kind: definition.Kind(def.Kind), MinPartitions: def.MinPartitions, DefaultTTL: def.DefaultTTL,
 		Throughput: def.Throughput, Index: index.Policy(def.Index), UniqueKeys: def.UniqueKeys,
 	}
-	if err := d.Check(c.Container); err != nil {
-		return err
+	err := d.Check(t.Container)
+	if err == nil {
+		if _, err = d.Compile(); err != nil {
+			err = fmt.Errorf("container %q: %w", t.Container, err)
+		}
 	}
-	if _, err := d.Compile(); err != nil {
-		return fmt.Errorf("container %q: %w", c.Container, err)
+	if err != nil {
+		return cli.Usagef("%w: %w", engine.ErrInvalid, err)
 	}
 	return nil
 }
@@ -419,7 +422,21 @@ func (c *Alter) Run(ctx context.Context, env *command.Environment) error {
 	if c.Throughput == nil && !reindex {
 		return cli.Usagef("nothing to change: see --help")
 	}
+	policy, wrong := policyOf(c.Index, c.IndexPath, c.Composite)
+	if wrong != nil {
+		return wrong
+	}
 	err := c.change(ctx, func(_ *engine.DB, container *engine.Container) error {
+		def := container.Def()
+		if reindex {
+			def.Index = policy
+		}
+		if c.Throughput != nil {
+			def.Throughput = *c.Throughput
+		}
+		if err := c.check(&def); err != nil { // of both, before either is changed
+			return err
+		}
 		if c.Throughput != nil {
 			if err := container.SetThroughput(ctx, *c.Throughput); err != nil {
 				return err
@@ -427,10 +444,6 @@ func (c *Alter) Run(ctx context.Context, env *command.Environment) error {
 		}
 		if !reindex {
 			return nil
-		}
-		policy, err := policyOf(c.Index, c.IndexPath, c.Composite)
-		if err != nil {
-			return err
 		}
 		job, err := container.SetIndexPolicy(ctx, policy)
 		if err != nil {
