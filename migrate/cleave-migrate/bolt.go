@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime/debug"
 	"strings"
 
 	bolt "go.etcd.io/bbolt"
@@ -21,8 +22,15 @@ const (
 // readBolt reads a bucket. A process that has the file open for writing holds its lock, so
 // a copy of the file is read. A writer does not touch the pages of the newest commit before
 // it has made the next one: a copy is that commit if the file had the same newest one
-// before and after.
-func (c *config) readBolt(ctx context.Context, w *printer) error {
+// before and after. The library ends its process where it meets a damaged page: here that is
+// an error.
+func (c *config) readBolt(ctx context.Context, w *printer) (err error) {
+	debug.SetPanicOnFault(true) // as for an offset that leads out of the file
+	defer func() {
+		if cause := recover(); cause != nil {
+			err = fmt.Errorf("%s: the file is damaged: %v", c.source, cause)
+		}
+	}()
 	file, err := os.CreateTemp("", "cleave-migrate")
 	if err != nil {
 		return err

@@ -150,6 +150,39 @@ func TestOptionsOfOthers(t *testing.T) {
 	}
 }
 
+// TestDamagedBolt: a damaged page is an error that names the file, and not the end of the process.
+func TestDamagedBolt(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "a.db")
+	db, err := bolt.Open(name, 0o600, &bolt.Options{PageSize: 4096})
+	must(t, err)
+	must(t, db.Update(func(tx *bolt.Tx) error {
+		b, err := tx.CreateBucket([]byte("b"))
+		for i := range 20 {
+			err = errors.Join(err, b.Put(fmt.Appendf(nil, "%03d", i), fmt.Appendf(nil, `{"x":"%01000d"}`, i)))
+		}
+		return err
+	}))
+	must(t, db.Close())
+	whole, err := os.ReadFile(name)
+	must(t, err)
+	met := 0
+	for page := 2; page < len(whole)/4096; page++ {
+		for _, from := range []int{0, 10, 16} { // all of the page, its number of elements, its elements
+			damaged := bytes.Clone(whole)
+			copy(damaged[page*4096+from:][:4096-from], bytes.Repeat([]byte{0xff}, 4096))
+			must(t, os.WriteFile(name, damaged, 0o600))
+			var out bytes.Buffer
+			err := run(t.Context(), []string{"-from", "bbolt", "-bucket", "b", name}, &out)
+			if err != nil && strings.HasPrefix(err.Error(), name+": the file is damaged: ") {
+				met++
+			}
+		}
+	}
+	if met == 0 {
+		t.Error("no damage was met")
+	}
+}
+
 // TestTruncated: a file that a copy or a backup has not finished is refused.
 func TestTruncated(t *testing.T) {
 	dir := t.TempDir()
