@@ -90,7 +90,7 @@ func (b *benchmark) maximum(ctx context.Context) (float64, error) {
 	quiet := *b
 	quiet.before, quiet.after, quiet.measuring, quiet.interval, quiet.splits, quiet.splitAt = nil, nil, nil, nil, nil, nil
 	quiet.copyEvery, quiet.places = 0, false
-	quiet.seed++ // other operations than those that are measured
+	quiet.seed = ^b.seed // other operations than those that are measured: repetitions and steps count up
 	o, err := quiet.perform(ctx, "maximum", 0, b.env.Trial.Maximum, 0)
 	b.mem = quiet.mem
 	switch {

@@ -353,7 +353,7 @@ func TestRunInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var reads atomic.Int64
-	s.store.containers["docs"].onRead = func() {
+	s.store.containers["docs"].onRead = func(string) {
 		if reads.Add(1) == 1000 {
 			cancel()
 		}
@@ -374,7 +374,7 @@ func TestRunInterruptedInWarmup(t *testing.T) {
 	s.do(t, cli.ExitOK, "load", "--db", dir, "--docs", "10")
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	s.store.containers["docs"].onRead = cancel
+	s.store.containers["docs"].onRead = func(string) { cancel() }
 	s.store.closed = false
 	s.doContext(t, ctx, cli.ExitInterrupted, "run", "--db", dir, "--duration", "1h", "--warmup", "1h", "--workload", "c")
 	wants(t, s.errOut.String(), "pbench: interrupted before measuring\n")

@@ -84,7 +84,7 @@ type fakeContainer struct {
 	readErr error
 	loadErr error         // a load ends with it, when it has written everything
 	onLoad  func(n int64) // called before each document of a load
-	onRead  func()
+	onRead  func(id string)
 }
 
 func (c *fakeContainer) Def() harness.ContainerDef { return c.def }
@@ -142,7 +142,7 @@ func (c *fakeContainer) Upsert(_ context.Context, _ partmap.Key, _ string, doc [
 
 func (c *fakeContainer) Read(_ context.Context, key partmap.Key, id string, buf []byte) ([]byte, error) {
 	if c.onRead != nil {
-		c.onRead()
+		c.onRead(id)
 	}
 	if c.readErr != nil {
 		return nil, c.readErr

@@ -299,6 +299,32 @@ func TestSweep(t *testing.T) {
 	wants(t, s.errOut.String(), "the disk is gone")
 }
 
+// TestSweepSeeds: the closed loop that finds the maximum, and each step, perform operations of their own.
+func TestSweepSeeds(t *testing.T) {
+	s := newSession(t)
+	dir := t.TempDir()
+	s.do(t, cli.ExitOK, "load", "--db", dir, "--docs", "1000", "--generator", "small")
+	reads := make(map[int][]string) // the first of the closed loop and of each step
+	s.store.containers["docs"].onRead = func(id string) {
+		if list := reads[s.store.settled]; len(list) < 10 {
+			reads[s.store.settled] = append(list, strings.Clone(id))
+		}
+	}
+	settled := s.store.settled
+	s.do(t, cli.ExitOK, "sweep", "--db", dir, "--workload", "c", "--duration", "500ms", "--warmup", "0s", "--workers", "1", "--slo", "read.max<1h")
+	if len(reads) < 3 || len(reads[settled]) < 10 {
+		t.Fatalf("reads of %d loops: %v", len(reads), reads)
+	}
+	seen := make(map[string]int)
+	for loop, list := range reads {
+		text := strings.Join(list, " ")
+		if other, ok := seen[text]; ok {
+			t.Errorf("loops %d and %d read the same: %s", other, loop, text)
+		}
+		seen[text] = loop
+	}
+}
+
 // The rules by which a step meets the bounds.
 func TestSweepStep(t *testing.T) {
 	slo := conditions{{text: "read.p99<2ms", op: "read", percentile: "p99", limit: 2 * time.Millisecond}}
