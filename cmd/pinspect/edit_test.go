@@ -100,6 +100,26 @@ func TestAlterRefused(t *testing.T) {
 	}
 }
 
+// TestChangeThenNoRoom: a change that is made is told as made, also if the store has no room then to close in order.
+func TestChangeThenNoRoom(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "store")
+	clean(t, "create", dir, "c", "--partition-key", "/k")
+	manifests, err := filepath.Glob(filepath.Join(dir, "MANIFEST-*"))
+	check(t, err)
+	var newest int
+	_, err = fmt.Sscanf(filepath.Base(manifests[len(manifests)-1]), "MANIFEST-%d", &newest)
+	check(t, err)
+	// The next manifest is that of the open. The one behind it, that of the close, finds its name taken.
+	check(t, os.MkdirAll(filepath.Join(dir, fmt.Sprintf("MANIFEST-%010d.tmp", newest+2), "full"), 0o700))
+	r := pinspect(t, "put", dir, "c", `{"id":"new","k":2}`)
+	if got := clean(t, "get", dir, "c", "2", "new"); got != `{"id":"new","k":2}`+"\n" {
+		t.Errorf("the document is %s", got)
+	}
+	if r.status != exitCannotOpen || !strings.Contains(r.stderr, "the change is made, and") {
+		t.Errorf("status %d: %s%s", r.status, r.stdout, r.stderr)
+	}
+}
+
 // TestPutLines: a load from standard input names the line that it refuses, and what it has
 // written.
 func TestPutLines(t *testing.T) {

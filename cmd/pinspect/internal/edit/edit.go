@@ -1,7 +1,7 @@
 // Package edit holds the commands of pinspect that change a store: containers and their
 // settings, documents, space. They take the store's lock as any writer does, so they
 // refuse a store that another process has open. Each change is durable when its command
-// has ended with status 0.
+// has ended with status 0, or says that the change is made.
 package edit
 
 import (
@@ -72,7 +72,12 @@ func open(ctx context.Context, dir string, do func(db *engine.DB) error) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(asUsage(patiently(ctx, func() error { return do(db) })), db.Close())
+	err = asUsage(patiently(ctx, func() error { return do(db) }))
+	closeErr := db.Close()
+	if err == nil && closeErr != nil { // it is in the log, or in a manifest
+		return fmt.Errorf("the change is made, and the store was not closed in order: %w", closeErr)
+	}
+	return errors.Join(err, closeErr)
 }
 
 // change opens the store and the container, and closes the store after do.
