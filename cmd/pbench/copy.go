@@ -27,6 +27,21 @@ type copyCommand struct {
 	NoKeyLimits  bool          `help:"Logical partitions of the source have limits of their own: leave the limits of the copy as they are."`
 	NoFinish     bool          `help:"Leave the copy unfinished, to be looked at: the source is written to as before, and the same command without this flag goes on."`
 	Drop         bool          `help:"Drop the source when the copy has taken its place."`
+
+	JSON harness.JSONOutput `name:"json" placeholder:"FILE" help:"Write what was done as JSON; - is standard output, in place of the text."`
+}
+
+// copyReport is what copy prints as JSON.
+type copyReport struct {
+	V         int     `json:"v"`
+	Workload  string  `json:"workload"` // "copy"
+	Container string  `json:"container"`
+	To        string  `json:"to"`
+	Documents int64   `json:"documents"` // written by this command
+	Removed   int64   `json:"removed"`   // from the copy
+	Seconds   float64 `json:"seconds"`
+	Finished  bool    `json:"finished"` // the copy takes the writes
+	Dropped   bool    `json:"dropped"`  // the source
 }
 
 // Help returns what follows the short help.
@@ -49,6 +64,10 @@ func (c *copyCommand) Run(ctx context.Context, env *harness.Environment) (err er
 	if err = harness.CheckLoaded(c.DB); err != nil {
 		return err
 	}
+	if err = c.JSON.Open(c.DB); err != nil {
+		return err
+	}
+	defer c.JSON.Discard()
 	db, err := engine.Open(ctx, c.DB, nil)
 	if ctx.Err() != nil {
 		err = errors.Join(harness.ErrInterrupted, err)
@@ -110,8 +129,14 @@ func (c *copyCommand) Run(ctx context.Context, env *harness.Environment) (err er
 	case err != nil:
 		return err
 	}
-	c.print(env.Stdout, done, time.Since(start))
-	return nil
+	took := time.Since(start)
+	if !c.JSON.ReplacesText() {
+		c.print(env.Stdout, done, took)
+	}
+	return c.JSON.Write(env, &copyReport{
+		V: 1, Workload: "copy", Container: c.Container, To: c.To, Documents: done.Copied, Removed: done.Removed,
+		Seconds: harness.Round(took.Seconds(), 3), Finished: !c.NoFinish, Dropped: c.Drop,
+	})
 }
 
 // copy does all of it. limited are the limits that single logical partitions take along.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -40,8 +41,17 @@ func TestCopy(t *testing.T) {
 	load(`{"id":"2","a":"y","b":"q"}`+"\n"+`{"id":"4","a":"z","b":"p"}`, "--container", "docs")
 	s.do(t, cli.ExitUsage, "copy", "--db", db, "--to", "other", "--partition-key", "b")
 	s.do(t, harness.ExitFailed, "copy", "--db", db, "--container", "none", "--to", "other", "--partition-key", "/b")
-	s.do(t, cli.ExitOK, append(copied, "--drop")...)
+	file := filepath.Join(dir, "copy.json")
+	s.do(t, cli.ExitOK, append(copied, "--drop", "--json", file)...)
 	wants(t, s.out.String(), "copied   2 documents", "1 removed there", "by-b takes writes, docs is dropped")
+	var rep copyReport
+	text, err := os.ReadFile(file)
+	if err == nil {
+		err = json.Unmarshal(text, &rep)
+	}
+	if rep.Seconds = 0; err != nil || rep != (copyReport{V: 1, Workload: "copy", Container: "docs", To: "by-b", Documents: 2, Removed: 1, Finished: true, Dropped: true}) {
+		t.Errorf("%v, %s", err, text)
+	}
 
 	store, err := engine.Open(t.Context(), db, nil)
 	if err != nil {

@@ -17,6 +17,7 @@ func TestJSONFields(t *testing.T) {
 		{Name: "run: a line of events.ndjson", Value: event{}},
 		{Name: "load", Value: loadReport{}},
 		{Name: "reopen", Value: reopenReport{}},
+		{Name: "copy", Value: copyReport{}},
 		{Name: "sweep", Value: sweepReport{}},
 		{Name: "compare", Value: comparison{}},
 		{Name: "run --workload query-cliffs", Value: cliffReport{}},
