@@ -8,7 +8,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
+	"github.com/cleavestore/cleave/cmd/pinspect/internal/command"
 	"github.com/cleavestore/cleave/cmd/pinspect/internal/layout"
 	"github.com/cleavestore/cleave/index"
 	"github.com/cleavestore/cleave/internal/chart"
@@ -88,25 +90,26 @@ type indexReport struct {
 }
 
 // Run runs the command.
-func (c *indexCommand) Run(ctx context.Context, out *output) error {
+func (c *indexCommand) Run(ctx context.Context, env *command.Environment, out *output) error {
 	if c.Paths < 0 || c.Top < 0 || c.Top > maxTop {
 		return cli.Usagef("--paths %d, --top %d: not negative, and at most %d", c.Paths, c.Top, maxTop)
 	}
-	return c.Within(ctx, c.Dir, func(f *layout.Files, pick layout.Picker) error { return c.show(ctx, f, pick, out) })
+	return c.Within(ctx, c.Dir, func(f *layout.Files, pick layout.Picker) error { return c.show(ctx, env.Line, f, pick, out) })
 }
 
-func (c *indexCommand) show(ctx context.Context, f *layout.Files, pick layout.Picker, out *output) error {
+func (c *indexCommand) show(ctx context.Context, line *cli.Line, f *layout.Files, pick layout.Picker, out *output) error {
 	l, err := f.ReadLayout(ctx, layout.Readers, pick)
 	if err != nil {
 		return err
 	}
 	defer l.Release()
+	defer line.Clear()
 	damage := l.Damage()
 	for i, view := range l.Containers {
 		if c.Container != "" && view.Name != c.Container {
 			continue
 		}
-		r, err := c.container(ctx, f, view, &damage)
+		r, err := c.container(ctx, line, f, view, &damage)
 		if err != nil {
 			return err
 		}
@@ -126,7 +129,7 @@ func (c *indexCommand) show(ctx context.Context, f *layout.Files, pick layout.Pi
 }
 
 // container reads the indexes of a container.
-func (c *indexCommand) container(ctx context.Context, f *layout.Files, view *layout.Container, damage *[]layout.Finding) (*indexReport, error) {
+func (c *indexCommand) container(ctx context.Context, line *cli.Line, f *layout.Files, view *layout.Container, damage *[]layout.Finding) (*indexReport, error) {
 	r := &indexReport{paths: make(map[string]*pathRow)}
 	r.header, r.Container = newHeader("index"), view.Name
 	policy := definition.IndexPolicy(view.Index)
@@ -148,7 +151,7 @@ func (c *indexCommand) container(ctx context.Context, f *layout.Files, view *lay
 				seen[s.Inode] = true
 				r.Files++
 				r.RawBytes += s.Props.RawBytes
-				if err := c.file(ctx, r, s, compiled); err != nil {
+				if err := c.file(ctx, line, r, s, compiled); err != nil {
 					if ctx.Err() != nil {
 						return nil, ctx.Err()
 					}
@@ -163,7 +166,7 @@ func (c *indexCommand) container(ctx context.Context, f *layout.Files, view *lay
 }
 
 // file reads the index of a file, if it has one for the policy.
-func (c *indexCommand) file(ctx context.Context, r *indexReport, s *layout.Segment, policy *index.Compiled) error {
+func (c *indexCommand) file(ctx context.Context, line *cli.Line, r *indexReport, s *layout.Segment, policy *index.Compiled) error {
 	section, ok := s.Reader.Index(true)
 	if !ok {
 		return nil
@@ -193,8 +196,11 @@ func (c *indexCommand) file(ctx context.Context, r *indexReport, s *layout.Segme
 	var composite *index.Composite
 	cursor := x.Cursor()
 	for n, ok := 0, cursor.Seek(index.Documents().From); ok; n, ok = n+1, cursor.Next() {
-		if n%4096 == 0 && ctx.Err() != nil {
-			return ctx.Err()
+		if n%4096 == 0 {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			line.Show(time.Now(), func() string { return s.Name + ": " + humanize.Plural(n, "term", "terms") + " read" })
 		}
 		term, ok := cursor.Term()
 		key := cursor.Key()

@@ -172,15 +172,21 @@ func (r *comparison) oneSided(ctx context.Context, c *engine.Container, what str
 			return err
 		}
 		n++
+		r.compared()
 	}
 	r.sum.Definitions++
-	r.sum.Documents += n
 	if what == onlyA {
 		r.sum.OnlyA += n
 	} else {
 		r.sum.OnlyB += n
 	}
 	return r.report(c.Name(), what, nil)
+}
+
+// compared counts a document, and shows from time to time how many there were.
+func (r *comparison) compared() {
+	r.sum.Documents++
+	r.env.Line.Show(time.Now(), func() string { return humanize.Count(r.sum.Documents) + " documents compared" })
 }
 
 // containers compares the documents of two containers.
@@ -218,8 +224,7 @@ func (r *comparison) containers(ctx context.Context, a, b *engine.Container) err
 		if err != nil {
 			return err
 		}
-		r.sum.Documents++
-		r.env.Line.Show(time.Now(), func() string { return humanize.Count(r.sum.Documents) + " documents compared" })
+		r.compared()
 		order := 0
 		switch {
 		case !inB:
