@@ -26,100 +26,129 @@ func (p *partition) writeLocked(t *testing.T, key string, body []byte) physical.
 	return p.NoteLocked(active, seq, pos, true)
 }
 
+// mergeOfTwo is a container of two physical partitions with a document in each, which are merged.
+type mergeOfTwo struct {
+	db           *DB
+	c            *Container
+	gate         *gateFS
+	hook         *renameHook
+	lower, upper *partition
+	low, high    string          // partition keys of the documents
+	late         physical.Record // of writeLate
+	merged       <-chan error
+}
+
+func newMergeOfTwo(t *testing.T, throughput float64, clock func() time.Time) *mergeOfTwo {
+	t.Helper()
+	m := &mergeOfTwo{gate: newGate(vfs.NewMem())}
+	m.hook = &renameHook{FS: m.gate}
+	opts := testOptions(nil)
+	opts.fs, opts.clock = m.hook, clock
+	m.db, m.c = openStore(t, opts, ContainerDef{PartitionKey: []string{"/k"}, MinPartitions: 2, Throughput: throughput})
+	m.lower, m.upper = m.c.routing.Load().parts[0], m.c.routing.Load().parts[1]
+	for i := 'a'; m.low == "" || m.high == ""; i++ {
+		if key := string(i); partitionOf(m.c, StringKey(key)) == m.lower.ID {
+			m.low = key
+		} else {
+			m.high = key
+		}
+	}
+	must(t, second(m.c.Upsert(t.Context(), smallDocument("a", m.low, 10), nil)))
+	must(t, second(m.c.Upsert(t.Context(), smallDocument("a", m.high, 10), nil)))
+	return m
+}
+
+// begin begins the merge. It waits then until all is durable that the two have.
+func (m *mergeOfTwo) begin(t *testing.T) {
+	t.Helper()
+	renames := 0
+	m.hook.before = func() {
+		if renames++; renames == 2 { // the intent is the first, the commit the second
+			must(t, second(m.c.Upsert(t.Context(), smallDocument("b", m.high, 10), &WriteOptions{Durability: Buffered})))
+			m.gate.syncs.Store(true)
+		}
+	}
+	m.merged = background(func() error {
+		job, err := m.c.Merge(t.Context(), m.lower.ID, m.upper.ID)
+		must(t, err)
+		return job.Wait(t.Context())
+	})
+	synctest.Wait()
+}
+
+// writeLate writes the documents again when the merge has the commit locks. The write of the lower one is
+// durable, that of the upper one waits for its sync.
+func (m *mergeOfTwo) writeLate(t *testing.T) {
+	t.Helper()
+	m.gate.syncs.Store(false)
+	m.late = m.lower.writeLocked(t, m.low, smallDocument("a", m.low, 20))
+	must(t, <-background(func() error { return m.db.log.Wait(m.late.Pos, true) })) // no goroutine syncs under a commit lock
+	m.gate.syncs.Store(true)
+	m.upper.writeLocked(t, m.high, smallDocument("a", m.high, 20))
+}
+
+// read returns the sequence of the lower document.
+func (m *mergeOfTwo) read(t *testing.T) uint64 {
+	it, err := m.c.Read(t.Context(), StringKey(m.low), "a")
+	if err != nil {
+		t.Error(err)
+	}
+	return it.Seq
+}
+
 // TestReadBesideMerge: a read has found its partition when that is merged with another one. A write is durable, and the
 // partition that takes their place does not show it yet, since a write of the other one waits for its sync. If the read
 // shows the write, the next read shows it too.
 func TestReadBesideMerge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ctx := t.Context()
 		var next atomic.Pointer[func()] // what the next goroutine does that reads the clock
 		var seconds atomic.Int64        // each call finds that time has passed: none is throttled
-		opts, gate := testOptions(nil), newGate(vfs.NewMem())
-		hook := &renameHook{FS: gate}
-		opts.fs = hook
-		opts.clock = func() time.Time {
+		m := newMergeOfTwo(t, 1000, func() time.Time {
 			if fn := next.Swap(nil); fn != nil {
 				(*fn)()
 			}
 			return time.Unix(1_700_000_000+seconds.Add(1), 0)
-		}
-		db, c := openStore(t, opts, ContainerDef{PartitionKey: []string{"/k"}, MinPartitions: 2, Throughput: 1000})
-		lower, upper := c.routing.Load().parts[0], c.routing.Load().parts[1]
-		low, high := "", ""
-		for i := 'a'; low == "" || high == ""; i++ {
-			if key := string(i); partitionOf(c, StringKey(key)) == lower.ID {
-				low = key
-			} else {
-				high = key
-			}
-		}
-		must(t, second(c.Upsert(ctx, smallDocument("a", low, 10), nil)))
-		must(t, second(c.Upsert(ctx, smallDocument("a", high, 10), nil)))
-		before, err := c.Read(ctx, StringKey(low), "a")
-		must(t, err)
-		readSeq := func() uint64 {
-			it, err := c.Read(ctx, StringKey(low), "a")
-			if err != nil {
-				t.Error(err)
-			}
-			return it.Seq
-		}
+		})
+		before := m.read(t)
 
 		routed, swapped := make(chan struct{}), make(chan struct{})
 		atRoute := func() { <-routed }
 		next.Store(&atRoute)
 		var first uint64
-		read := background(func() error { first = readSeq(); return nil })
+		read := background(func() error { first = m.read(t); return nil })
 		synctest.Wait()
 
-		renames := 0
-		hook.before = func() {
-			if renames++; renames == 2 { // the intent is the first, the commit the second
-				must(t, second(c.Upsert(ctx, smallDocument("b", high, 10), &WriteOptions{Durability: Buffered})))
-				gate.syncs.Store(true)
-			}
-		}
-		merged := background(func() error {
-			job, err := c.Merge(ctx, lower.ID, upper.ID)
-			must(t, err)
-			return job.Wait(ctx)
-		})
-		synctest.Wait() // the merge waits until all is durable that the two have
+		m.begin(t)
 		var atSwap func()
 		atSwap = func() {
-			if next.Store(&atSwap); lower.Dropped.Load() {
+			if next.Store(&atSwap); m.lower.Dropped.Load() {
 				next.Store(nil)
 				<-swapped
 			}
 		}
-		var late physical.Record
-		atStart := func() { // the merge has the commit locks
-			gate.syncs.Store(false)
-			late = lower.writeLocked(t, low, smallDocument("a", low, 20))
-			must(t, <-background(func() error { return db.log.Wait(late.Pos, true) })) // no goroutine syncs under a commit lock
-			gate.syncs.Store(true)
-			upper.writeLocked(t, high, smallDocument("a", high, 20))
+		atStart := func() {
+			m.writeLate(t)
 			next.Store(&atSwap)
 		}
 		next.Store(&atStart)
-		gate.open <- struct{}{}
+		m.gate.open <- struct{}{}
 		synctest.Wait()
-		if v := lower.Version.Load(); !lower.Dropped.Load() || len(v.Frozen) == 0 || v.Frozen[0].MaxSeq() != late.Seq {
+		if v := m.lower.Version.Load(); !m.lower.Dropped.Load() || len(v.Frozen) == 0 || v.Frozen[0].MaxSeq() != m.late.Seq {
 			t.Fatal("the merge has not come to its swap")
 		}
-		shown := background(func() error { return lower.Show(late) })
+		shown := background(func() error { return m.lower.Show(m.late) })
 		synctest.Wait()
 		close(routed)
 		must(t, <-read)
-		if then := readSeq(); then < first || first < before.Seq {
-			t.Errorf("a read shows sequence %d, the next one %d, the one before %d", first, then, before.Seq)
+		if then := m.read(t); then < first || first < before {
+			t.Errorf("a read shows sequence %d, the next one %d, the one before %d", first, then, before)
 		}
 		close(swapped)
-		gate.release()
+		m.gate.release()
 		must(t, <-shown)
-		must(t, <-merged)
-		if seq := readSeq(); seq != late.Seq {
-			t.Errorf("at the end: %d, want %d", seq, late.Seq)
+		must(t, <-m.merged)
+		if seq := m.read(t); seq != m.late.Seq {
+			t.Errorf("at the end: %d, want %d", seq, m.late.Seq)
 		}
 	})
 }
@@ -157,45 +186,16 @@ func TestPinBesideMerge(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				ctx := t.Context()
-				var onClock atomic.Pointer[func()]
-				opts, gate := testOptions(nil), newGate(vfs.NewMem())
-				hook := &renameHook{FS: gate}
-				opts.fs = hook
-				opts.clock = func() time.Time {
+				var onClock atomic.Pointer[func()] // what goroutines do that read the clock
+				m := newMergeOfTwo(t, 0, func() time.Time {
 					if fn := onClock.Load(); fn != nil {
 						(*fn)()
 					}
 					return time.Unix(1_700_000_000, 0)
-				}
-				db, c := openStore(t, opts, ContainerDef{PartitionKey: []string{"/k"}, MinPartitions: 2})
-				lower, upper := c.routing.Load().parts[0], c.routing.Load().parts[1]
-				low, high := "", ""
-				for i := 'a'; low == "" || high == ""; i++ {
-					if key := string(i); partitionOf(c, StringKey(key)) == lower.ID {
-						low = key
-					} else {
-						high = key
-					}
-				}
-				must(t, second(c.Upsert(ctx, smallDocument("a", low, 10), nil)))
-				must(t, second(c.Upsert(ctx, smallDocument("a", high, 10), nil)))
-				renames := 0
-				hook.before = func() {
-					if renames++; renames == 2 { // the intent is the first, the commit the second
-						must(t, second(c.Upsert(ctx, smallDocument("b", high, 10), &WriteOptions{Durability: Buffered})))
-						gate.syncs.Store(true)
-					}
-				}
-				merged := background(func() error {
-					job, err := c.Merge(ctx, lower.ID, upper.ID)
-					must(t, err)
-					return job.Wait(ctx)
 				})
-				synctest.Wait() // the merge waits until all is durable that the two have
+				m.begin(t)
 
 				var shown, ended <-chan error
-				var late physical.Record
 				const rounds = 100
 				round, began, swapped := make(chan struct{}), make(chan struct{}), make(chan struct{})
 				saw, published := make(chan uint64), make(chan struct{})
@@ -206,17 +206,17 @@ func TestPinBesideMerge(t *testing.T) {
 					}
 				}
 				atSwap := func() {
-					if !lower.Replaced() {
+					if !m.lower.Replaced() {
 						return
 					}
 					onClock.Store(nil)
-					shown = background(func() error { return lower.Show(late) })
-					for lower.Visible.Load() < late.Seq {
+					shown = background(func() error { return m.lower.Show(m.late) })
+					for m.lower.Visible.Load() < m.late.Seq {
 						runtime.Gosched()
 					}
 					onClock.Store(&atRound)
 					ended = background(func() error {
-						return read(t, c, StringKey(low), func() {
+						return read(t, m.c, StringKey(m.low), func() {
 							close(began)
 							<-swapped
 						}, func(seq uint64) {
@@ -233,35 +233,27 @@ func TestPinBesideMerge(t *testing.T) {
 					}
 					onClock.Store(nil)
 				}
-				atStart := func() { // the merge has the commit locks
+				atStart := func() {
 					onClock.Store(&atSwap)
-					gate.syncs.Store(false)
-					late = lower.writeLocked(t, low, smallDocument("a", low, 20))
-					must(t, <-background(func() error { return db.log.Wait(late.Pos, true) })) // no goroutine syncs under a commit lock
-					gate.syncs.Store(true)
-					upper.writeLocked(t, high, smallDocument("a", high, 20))
+					m.writeLate(t)
 				}
 				onClock.Store(&atStart)
-				gate.open <- struct{}{}
+				m.gate.open <- struct{}{}
 				synctest.Wait()
 				if shown == nil {
 					t.Fatal("the merge has not come to its swap")
 				}
 				close(swapped)
-				first := <-saw
-				it, err := c.Read(ctx, StringKey(low), "a")
-				must(t, err)
-				if it.Seq < first {
-					t.Errorf("it shows sequence %d, the read after it %d", first, it.Seq)
+				if first, then := <-saw, m.read(t); then < first {
+					t.Errorf("it shows sequence %d, the read after it %d", first, then)
 				}
-				gate.release()
+				m.gate.release()
 				must(t, <-shown)
-				must(t, <-merged)
+				must(t, <-m.merged)
 				close(published)
 				must(t, <-ended)
-				it, err = c.Read(ctx, StringKey(low), "a")
-				if must(t, err); it.Seq != late.Seq {
-					t.Errorf("at the end: %d, want %d", it.Seq, late.Seq)
+				if seq := m.read(t); seq != m.late.Seq {
+					t.Errorf("at the end: %d, want %d", seq, m.late.Seq)
 				}
 			})
 		})
