@@ -409,6 +409,38 @@ func TestReturnCut(t *testing.T) {
 	}
 }
 
+// TestReturnToNothing: what a crash has left of a checkpoint that was being made or removed is no checkpoint, and can be removed.
+func TestReturnToNothing(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "db")
+	s := onDisk(t, dir)
+	fill(t, s, 3)
+	for _, name := range []string{"begun", "removed"} {
+		at := filepath.Join(dir+"-checkpoints", name)
+		if err := os.MkdirAll(at, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if name == "removed" {
+			if err := os.Mkdir(filepath.Join(at, "wal"), 0o700); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if all := must[[]control.Checkpoint](t)(s.Control.Checkpoints(t.Context())); len(all) > 0 {
+			t.Errorf("checkpoints: %v", all)
+		}
+		if _, err := s.Control.Return(t.Context(), name); err == nil {
+			t.Errorf("%s: a return is not refused", name)
+		}
+		read(t, s, 200, "2")
+		if err := s.Control.RemoveCheckpoint(t.Context(), name); err != nil {
+			t.Error(err)
+		}
+		must[control.Taken](t)(s.Control.Checkpoint(t.Context(), name))
+		if err := s.Control.RemoveCheckpoint(t.Context(), name); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // TestReturnFails: a return that cannot be carried out leaves the store as it was.
 func TestReturnFails(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "db")

@@ -213,7 +213,7 @@ func (d *disk) keep(ctx context.Context, db *engine.DB, name string) error {
 
 func (d *disk) prepare(ctx context.Context, name string) (err error) {
 	from, next := filepath.Join(d.kept, name), filepath.Join(d.kept, nextName)
-	if _, err = os.Stat(from); errors.Is(err, fs.ErrNotExist) {
+	if !hasStore(from) {
 		return noCheckpoint(name)
 	}
 	// What a return before could not remove is gone, or this one fails.
@@ -268,11 +268,18 @@ func (d *disk) checkpoints() ([]Checkpoint, error) {
 	}
 	all := []Checkpoint{}
 	for _, e := range entries {
-		if checkName(e.Name()) == nil {
+		if checkName(e.Name()) == nil && hasStore(filepath.Join(d.kept, e.Name())) {
 			all = append(all, Checkpoint{e.Name()})
 		}
 	}
 	return byName(all), err
+}
+
+// hasStore says whether a directory has a store. What a crash leaves of a checkpoint that was being made or
+// removed may have none: opened, it would become an empty one.
+func hasStore(dir string) bool {
+	entries, _ := os.ReadDir(dir)
+	return slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return strings.HasPrefix(e.Name(), "MANIFEST-") })
 }
 
 func (d *disk) remove(name string) error {
